@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -152,6 +152,82 @@ def test_importing_the_command_line_does_nothing_else(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, talk(done.stderr)) == (0, "", "")
     assert heavy(done.stderr) == set()
     assert tree(tmp_path) == {}
+
+
+NEVER = (
+    "concurrent.futures",
+    "difflib",
+    "email",
+    "logging",
+    "ruamel",
+    "secrets",
+    "socket",
+    "tempfile",
+    "tomllib",
+    "logist.agents.clients.",
+    "logist.agents.courier.fork_server",
+    "logist.agents.function",
+    "logist.agents.programs.",
+    "logist.agents.scripted",
+    "logist.agents.tools.",
+    "logist.core.condition.",
+    "logist.core.mermaid.",
+    "logist.core.sections.",
+    "logist.core.workflow.checking",
+    "logist.core.workflow.following",
+    "logist.jobs.archive.",
+    "logist.jobs.job_queue",
+    "logist.workflows.",
+    "logist.workspace.context.",
+    "logist.workspace.merge.",
+)
+"""What only workflows, merges, agents and many jobs need. A name that ends with a dot means the modules of a package."""
+UNSENT = ("logist.core.prompt.prompt", "logist.core.relevance.", "logist.core.step.plan")
+"""What only a request to an agent needs."""
+UNREAD = (
+    "logist.core.answer.exit_command",
+    "logist.core.text.outermost_json",
+    "logist.jobs.turn.agent_calls",
+)
+"""What only an answer needs."""
+UNCHANGED = (
+    "logist.workspace.checkpoint.",
+    "logist.workspace.workspace",
+    "subprocess",
+    "shutil",
+    "fractions",
+)
+"""What only a command needs that works with files of the workspace."""
+
+
+def find_loaded(report: str, families: Sequence[str]) -> list[str]:
+    names = loaded(report)
+    assert "logist.jobs.base.project" in names
+    return sorted(
+        name
+        for name in names
+        if any(name.startswith(each.rstrip(".") + ".") or name == each for each in families)
+    )
+
+
+def test_a_command_that_changes_a_job_loads_what_it_calls(run_logist: RunLogist, tmp_path: Path) -> None:
+    """Importing all that a command might need took most of its time."""
+    assert run_logist("init").code == 0
+    create = ("job", "create", "--id", "j1", "--prompt", "do it", "--no-repo")
+    answer = ("job", "poststep", "j1", "--response-string", command())
+    for args, unused in [
+        (create, (*NEVER, *UNSENT, *UNREAD)),
+        (("inbox", "note", "j1", "Look"), (*NEVER, *UNSENT, *UNREAD, *UNCHANGED)),
+        (("job", "preview", "j1"), NEVER),
+        (answer, NEVER),
+        (answer, NEVER),
+        (("job", "approve", "j1"), (*NEVER, *UNSENT, *UNREAD)),
+    ]:
+        if args is answer:
+            (tmp_path / ".logist" / "jobs" / "j1" / "workspace" / "a.txt").write_text("a", "utf-8")
+        ran = run_logist(*args, env=TIMED)
+        assert ran.code in (0, 11), talk(ran.err)  # 11: the job waits for approval
+        assert (args[:2], find_loaded(ran.err, unused)) == (args[:2], [])
 
 
 @pytest.mark.deep

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 from logist import documents
 from logist.agents.protocol import Ask
-from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
 from logist.core.replay.old_entry import find_logged_operation, read_old_answer
+from logist.core.text.surrogates import replace_surrogates
 from logist.errors import Damaged, InvalidFile, Refused
 from logist.quick_dataclass import dataclass
 from logist.quick_model import Field

@@ -38,7 +38,6 @@ from logist.workspace.checkpoint.scan import (
     scan_workspace,
 )
 from logist.workspace.files import agent_files, file_copy, file_names, safe_open
-from logist.workspace.listing import Listing
 from logist.workspace.merge import children as merge_children
 from logist.workspace.reading import NAMED, NO_GIT, WorkspaceReader, require_directory
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from logist.core.model import Change
     from logist.core.prompt.shown_files import FileText, Relevant
     from logist.core.relevance import Task
+    from logist.workspace.listing import Listing
 
 OFFENCES = 100
 """Maximum number of forbidden changes that are listed; the rest is only counted, but undone too."""

@@ -39,7 +39,7 @@ def list_modules() -> list[str]:
     """The modules that define models."""
     files = (path for path in PACKAGE.rglob("*.py") if USES_LAYER.search(path.read_text("utf-8")))
     names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(files))
-    return [name for name in names if not name.startswith(LAYER)]
+    return [name.removesuffix(".__init__") for name in names if not name.startswith(LAYER)]
 
 
 def find_models() -> dict[type[BaseModel], type[pydantic.BaseModel]]:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from logist.core.prompt import prompt
+from logist.core.prompt.shown_files import FileText
 from logist.errors import StorageError, UsageError
-from logist.workspace import FileText, Listing, Workspace
+from logist.workspace import Listing, Workspace
 from tests import support
 
 

@@ -38,7 +38,7 @@ from logist.core.model.commands import (
     ResubmitCommand,
     RoleCommand,
 )
-from logist.core.money import money
+from logist.core.money import amounts
 from logist.core.text.json_object import JsonObject
 from logist.quick_dataclass import dataclass
 
@@ -367,9 +367,9 @@ def add_usage(totals: Totals, entry: Interaction) -> Totals:
     """Return the totals of a job after one more interaction."""
     usage = entry.usage
     counts = is_agent_asked(entry) and _can_have_worked(entry)
-    before = money.join_cents(totals.cumulative_cost, totals.cumulative_cost_microcents)
+    before = amounts.join_cents(totals.cumulative_cost, totals.cumulative_cost_microcents)
     command = kinds.command_of(entry)
-    cents, fraction = money.split_cents(
+    cents, fraction = amounts.split_cents(
         max(0, before + usage_microcents(usage) - released_microcents(command))
     )
     return totals.model_copy(
@@ -401,7 +401,7 @@ def released_microcents(command: RecordedCommand) -> int:
 
 def usage_microcents(usage: Usage) -> int:
     """Return what an exchange cost, in microcents."""
-    return money.join_cents(usage.cost_cents, usage.cost_microcents)
+    return amounts.join_cents(usage.cost_cents, usage.cost_microcents)
 
 
 def _return_to_state(base: State, back: State) -> State:

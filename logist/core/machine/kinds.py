@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from logist.core.machine.actions import Action
 from logist.core.model import plain
 from logist.core.model.words import Actor, Kind
-from logist.core.text.json_object import JsonObject
 
 if TYPE_CHECKING:  # commands that only read JSON need the facts without the models
     from logist.core.model.commands import RecordedCommand
     from logist.core.model.record import Interaction
+    from logist.core.text.json_object import JsonObject
 
 
 class KindFacts(NamedTuple):

@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from logist.core.model import Request
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.prompt.prompt import FileText, Given, Relevant
 from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.prompt.redaction_marks import read_redaction_marks
 from logist.core.secrets.redact import REDACTED
+
+if TYPE_CHECKING:
+    from logist.core.model import Request
 
 SURROUNDINGS = frozenset(
     {

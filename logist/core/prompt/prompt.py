@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from logist.core import review
 from logist.core.answer import confidence, exit_command, output_schema, plans
@@ -21,11 +22,13 @@ from logist.core.prompt.prompt_parts import (
     assemble,
     escape_unprintable,
 )
-from logist.core.prompt.role_template import Filled
 from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.text import layers
 from logist.core.text.fences import fence_text
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.prompt.role_template import Filled
 
 __all__ = [
     "CONTRACT",

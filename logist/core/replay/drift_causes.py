@@ -6,15 +6,17 @@ import hashlib
 import json
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
 from logist.core.permissions.tools import select_permitted_tools
 from logist.core.prompt import archived_request
-from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.step.model_choice import ROLE, SHIPPED, ChosenModel
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.prompt.archived_request import PromptBlock
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
 """Settings of a request, besides its prompt, that come from the role file."""

@@ -6,7 +6,7 @@ import json
 import re
 
 from logist.core.model import ExitAction, JsonObject, Phase, Request, Status, Usage
-from logist.core.money import money
+from logist.core.money import amounts
 from logist.core.money.amounts import MICROCENTS
 from logist.core.step import step
 from logist.errors import Damaged
@@ -233,7 +233,7 @@ def _read_measured_usage(raw: JsonObject, response: JsonObject) -> Usage | None:
     )
     if dollars is None and seconds is None and not metrics:
         return None
-    cents, fraction = money.split_cents(round((dollars or 0) * 100 * MICROCENTS))
+    cents, fraction = amounts.split_cents(round((dollars or 0) * 100 * MICROCENTS))
     fresh, cached, written = (
         int(_find_number(metrics.get(f"token_{name}")) or 0) for name in ("input", "cache_read", "output")
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import html
+import binascii
 import json
 import re
 from array import array
@@ -46,6 +45,8 @@ _BREAK = re.compile(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
 
 def list_forms(secret: str) -> frozenset[str]:
     """Return a value unchanged, in JSON, in a URL, in HTML, in shell quotes, in base64 and in hex."""
+    import html  # noqa: PLC0415 - it loads a table of all entities; most commands know no secret value
+
     encoded = secret.encode("utf-8", "surrogatepass")
     return frozenset(
         (
@@ -85,7 +86,7 @@ def list_encodings(encoded: bytes) -> Iterator[str]:
     yield encoded.hex()
     yield encoded.hex().upper()
     for before in range(3):
-        whole = base64.b64encode(bytes(before) + encoded).decode()
+        whole = binascii.b2a_base64(bytes(before) + encoded, newline=False).decode()
         # Only characters that don't depend on neighboring bytes.
         own = whole[(0, 2, 3)[before] : (before + len(encoded)) * 8 // 6]
         yield own

@@ -19,7 +19,7 @@ from logist.core.model import (
     Workflow,
 )
 from logist.core.model.commands import CreateCommand
-from logist.core.workflow.limit_checks import Allowance
+from logist.core.workflow import limit_checks
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import hooks, job_workflows, project_home, source_repository, specs
 from logist.jobs.base.project import ProjectContext
@@ -145,7 +145,7 @@ def _load_workflow(project: ProjectContext, spec: JobSpec, here: Path | None) ->
     settings = project.settings
     review = settings.review.enabled if spec.review is None else spec.review
     limits, max_steps = specs.resolve_limits(project, spec), settings.workflow.max_steps
-    allowance = Allowance(limits, review, spec.input, max_steps)
+    allowance = limit_checks.Allowance(limits, review, spec.input, max_steps)
     role, _ = specs.choose_doer(project, spec)
     flow = job_workflows.load_job_workflow(project, spec.workflow, here or Path(), role, allowance)
     dumped = flow.model_dump(mode="json")

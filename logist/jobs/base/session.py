@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from logist.core.history import fold, newer_versions
 from logist.core.history.spec_hash import spec_hash
@@ -22,16 +22,18 @@ from logist.core.model import (
     Status,
     Steward,
 )
-from logist.core.model.commands import RecordedCommand, SpecCommand
 from logist.core.text.field_problems import describe_first
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
-from logist.jobs.base.project import ProjectContext
 from logist.quick_dataclass import dataclass
 from logist.quick_model import ValidationError
 from logist.store import Holder, JobDir, LoadedJob, Lock, Position, due_notifications
 from logist.store.listing import REBUILD
+
+if TYPE_CHECKING:
+    from logist.core.model.commands import RecordedCommand, SpecCommand
+    from logist.jobs.base.project import ProjectContext
 
 Value = TypeVar("Value", Interaction, State)
 

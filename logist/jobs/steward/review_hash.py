@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from logist.core.model.words import TERMINAL
 from logist.errors import LogistError, UsageError
-from logist.jobs.base.plain_project import JobFiles
 from logist.quick_dataclass import dataclass
-from logist.store import JobDir
 
 if TYPE_CHECKING:
     from logist.core.model import State
+    from logist.jobs.base.plain_project import JobFiles
+    from logist.store import JobDir
 
 _FORM = re.compile(r"([0-9]{1,9})-([0-9a-f]{40})-([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})")
 

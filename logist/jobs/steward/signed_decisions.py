@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logist.config.layering import require_owner
 from logist.core.history import fold
@@ -17,9 +15,13 @@ from logist.core.machine import kinds
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.model.commands import CreateCommand, Signature
 from logist.errors import InvalidFile, LogistError, Refused
-from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, dump_interaction
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from logist.jobs.base.project import ProjectContext
 
 NAMESPACE = "logist"
 """So that a signature for another purpose, such as a commit, is not accepted here."""
@@ -201,6 +203,8 @@ def _verify(
     project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str
 ) -> str | None:
     """Return who has signed, by the file of allowed signers; None if the signature is not valid."""
+    import tempfile  # noqa: PLC0415 - most decisions are not signed
+
     at = "".join(character for character in timestamp if character.isdigit())
     common = ("-n", NAMESPACE, "-f", str(allowed), f"-Overify-time={at}")
     with tempfile.TemporaryDirectory(prefix="logist-signature-") as folder:
@@ -222,6 +226,9 @@ def _verify(
 def _run(
     project: ProjectContext, seconds: float | None, *arguments: str, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
+    import shutil  # noqa: PLC0415 - most decisions are not signed
+    import subprocess  # noqa: PLC0415
+
     # The times in a history are UTC, and ssh-keygen reads them as local time.
     environment = project.environment.build_signing_environment() | {"TZ": "UTC", "LC_ALL": "C"}
     program = shutil.which("ssh-keygen", path=environment.get("PATH", os.defpath))

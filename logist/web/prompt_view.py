@@ -18,7 +18,7 @@ from logist.core.step.step import StepPlan
 from logist.errors import LogistError
 from logist.jobs.archive.replay_report import trim_diff
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import parse_interaction
+from logist.jobs.base.stored_records import parse_interaction
 from logist.jobs.setup.workspace_setup import preview_setup
 from logist.jobs.turn.next_request import Choice, preview_request
 from logist.quick_dataclass import dataclass

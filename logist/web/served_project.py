@@ -58,6 +58,8 @@ class ServedProject:
         self.home: Path = context.home
         self.name = context.home.parent.name
         self.costs = DailyStatistics()
+        self.is_closing = False
+        """True when the server stops: then the streams of changes end, because it waits for them."""
         self._lock = Lock()
         self._seen = SeenJobs(0, {}, {}, [])
         self._seen_at = 0.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from logist.core.history import fold
-from logist.jobs.base.session import dump_state, parse_interaction
+from logist.jobs.base.stored_records import dump_state, parse_interaction
 from logist.store import JobDir
 from logist.web.history_view import MOST_VERIFIED, PAGE_SIZE
 from tests.cli.desk import Desk, answer, command

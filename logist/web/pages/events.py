@@ -53,7 +53,7 @@ async def _iter_job_events(
     yield _format_change(seen, None) if number != str(seen.number) else ": listening\n\n"
     quiet = 0.0
     progress = None
-    while True:
+    while not project.is_closing:
         started = asyncio.get_running_loop().time()
         await asyncio.sleep(LOOK_SECONDS)
         now = await run_in_threadpool(project.look)

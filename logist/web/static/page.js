@@ -84,7 +84,11 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
-// Notes that were not sent yet
+// Notes that were not sent yet. What was sent is forgotten only when a page says what it did: the server may be gone.
+
+const sent = sessionStorage.getItem("sent");
+sessionStorage.removeItem("sent");
+if (sent !== null && document.querySelector(".message")) localStorage.removeItem(sent);
 
 for (const field of document.querySelectorAll("[data-draft]")) {
   const name = `draft ${field.dataset.draft}`;
@@ -95,7 +99,7 @@ for (const field of document.querySelectorAll("[data-draft]")) {
     if (details) details.open = true;
   }
   field.addEventListener("input", () => localStorage.setItem(name, field.value));
-  field.form.addEventListener("submit", () => localStorage.removeItem(name));
+  field.form.addEventListener("submit", () => sessionStorage.setItem("sent", name));
 }
 
 // Live updates. They never move what a person reads: entries change in place, and new ones are announced.
@@ -127,6 +131,8 @@ async function updateList() {
     added -= 1;
     if (other.innerHTML !== entry.innerHTML && !entry.contains(document.activeElement)) entry.innerHTML = other.innerHTML;
   }
+  const running = document.getElementById("running-title");
+  if (running) running.textContent = fresh.getElementById(running.id).textContent;
   if (added > 0) announce(`${added} new.`);
 }
 

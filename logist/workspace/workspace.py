@@ -189,18 +189,19 @@ class Workspace(WorkspaceReader):
             sharing.copy_shallow(self.git.git_dir, inner.git_dir)
             with self._open_root() as top:
                 scanned = scan_workspace(top, ScanRules(frozenset()))
-                now = checkout.recognize_files(scanned, target)
-                stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
-                is_complete = now.tree == target
-                if not is_complete:  # names that git can't store, empty directories, submodules
+                stamps = None
+                if not checkout.has_written_all(scanned.table, target):
+                    # names that git can't store, empty directories, submodules
+                    now = checkout.recognize_files(scanned, target)
                     written = restore.apply_tree(self.git, top, now, target)
+                    stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
                     stamps = {path: stamps[path] for path in stamps.keys() & target} | written
-        reliable = baseline.pack_reliable_stamps(stamps, baseline.read_file_system_time(self.git))
-        made = (
-            Baseline.from_table(commit, scanned.table, target, unstored, reliable)
-            if is_complete
-            else Baseline.from_tree(commit, target, unstored, reliable)
-        )
+        since = baseline.read_file_system_time(self.git)
+        if stamps is None:
+            made = Baseline.from_scan(commit, scanned.table, target, unstored, since)
+        else:
+            reliable = baseline.pack_reliable_stamps(stamps, since)
+            made = Baseline.from_tree(commit, target, unstored, reliable)
         baseline.save_baseline(self.git, made)
 
     def create_checkpoint(self, message: str) -> Checkpoint:

@@ -28,9 +28,13 @@ def copy_commit(git: Git, source: Path, commit: str) -> None:
 
     git only reads there: it creates even its temporary files in the new repository.
     """
-    pack = _pack_objects(git, source, [f"--shallow {commit}", commit], "--revs")
+    beside = _pack_objects(git, source, git.git_dir, [f"--shallow {commit}", commit], "--revs")
     # git copies objects without comparing their content with their names, which a stranger's repository can forge.
-    git.run("index-pack", "--verify", pack)
+    # If the repository had the pack already, git would read every object twice, to compare it with itself.
+    git.run("index-pack", "--verify", beside)
+    files = git.git_dir.glob(f"{beside.stem}.*")  # newer versions of git write more than two
+    for file in sorted(files, key=lambda path: path.suffix == ".idx"):
+        os.rename(file, git.git_dir / PACKS / file.name)  # git uses a pack as soon as it has an index
 
 
 def link_objects(git: Git, original: Path, commits: Collection[str]) -> None:
@@ -98,19 +102,19 @@ def _give_objects(git: Git, original: Path, names: set[str], give: Callable[[Pat
             _give_pack(index, git.git_dir, give)
             missing -= held
     if missing:
-        _pack_objects(git, original / "objects", missing)
+        _pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
 
 
-def _pack_objects(git: Git, source: Path, wanted: Iterable[str], *options: str) -> Path:
-    """Copy objects from a directory of objects into a new pack, and return it."""
+def _pack_objects(git: Git, source: Path, folder: Path, wanted: Iterable[str], *options: str) -> Path:
+    """Copy objects from the directory `source` of objects into a new pack in `folder`, and return it."""
     name = git.borrow_objects(source).run_with_input(
         "".join(f"{line}\n" for line in wanted).encode("ascii"),
         # Don't search for similar files (window), which can take longer than everything else. What is stored as a
         # difference in the other repository, is stored so here too.
         *("pack-objects", "--quiet", "--window=0", "--delta-base-offset", *options),
-        git.git_dir / PACKS / "pack",
+        folder / "pack",
     )
-    return git.git_dir / PACKS / f"pack-{name.decode('ascii').strip()}.pack"
+    return folder / f"pack-{name.decode('ascii').strip()}.pack"
 
 
 def _give_pack(index: Path, target: Path, give: Callable[[Path, Path], None]) -> None:

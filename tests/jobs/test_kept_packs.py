@@ -161,6 +161,37 @@ def test_packs_stay_until_no_job_has_them(b: Bench, git_repo: Path) -> None:
     assert not find_folder(b).exists()
 
 
+def test_without_hard_links_nothing_is_kept(
+    b: Bench, git_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    create(b, "one", git_repo)
+    assert list(find_folder(b).iterdir()) == []
+    create(b, "two", git_repo)
+    require_sound(b, "two")
+
+
+def test_packs_that_another_command_removes_are_copied(
+    b: Bench, git_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any time; also those that are linked already."""
+    create(b, "one", git_repo)
+    link = os.link
+
+    def link_first(source: Path, target: Path, **options: bool) -> None:
+        link(source, target, **options)
+        shutil.rmtree(find_folder(b), ignore_errors=True)
+
+    monkeypatch.setattr(os, "link", link_first)
+    create(b, "two", git_repo)
+    require_sound(b, "two")
+    assert list_inodes(b, "one").isdisjoint(list_inodes(b, "two"))
+    assert not list((b.folder("two") / "git").glob("pack-*"))
+
+
 def test_what_a_killed_command_has_left_is_removed(b: Bench, git_repo: Path) -> None:
     left = find_folder(b) / ".new-0123456789ab" / "objects"
     left.mkdir(parents=True)

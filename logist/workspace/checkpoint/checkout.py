@@ -82,12 +82,11 @@ def has_written_all(table: FileTable, target: Tree) -> bool:
     """Whether the files that git has just written are those of `target`, by name and kind: then `recognize_files` would
     return `target`.
     """
-    if table.stored_paths != table.paths:  # an escaped name in `target` is the name that git has written
-        return False
+    if len(table.paths) != len(target) or table.stored_paths != table.paths:
+        return False  # an escaped name in `target` is the name that git has written
     modes = table.list_modes()
     kinds = {mode: get_git_mode(mode) for mode in set(modes)}
-    written = dict(zip(table.paths, [kinds[mode] for mode in modes], strict=True))
-    return written == {path: entry.mode for path, entry in target.items()}
+    return [kinds[mode] for mode in modes] == [target.get(path, _UNKNOWN).mode for path in table.paths]
 
 
 def recognize_files(scanned: WorkspaceScan, target: Tree) -> Snapshot:

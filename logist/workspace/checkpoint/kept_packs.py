@@ -23,7 +23,7 @@ FOLDER = ".packs"
 PACKS = Path("objects", "pack")
 _RECORD = "kept.json"
 _HALF = ".new-"
-_LONGEST_RECORD = 1000
+_LONGEST_RECORD = 100_000
 """Maximum bytes of a record."""
 
 
@@ -52,9 +52,9 @@ def _is_ours(kept: Path) -> bool:
     return bool(record == _build_record(kept))
 
 
-def _build_record(kept: Path) -> list[int]:
+def _build_record(kept: Path) -> list[object]:
     status = os.lstat(kept / PACKS)
-    return [status.st_dev, status.st_ino, status.st_ctime_ns]
+    return [status.st_dev, status.st_ino, status.st_ctime_ns, sorted(os.listdir(kept / PACKS))]
 
 
 def _is_intact(kept: Path) -> bool:
@@ -89,9 +89,13 @@ def keep_packs(folder: Path, git_dir: Path, commit: str, names: frozenset[str]) 
         ):  # a clone may contain a link, to a place where nothing is ours
             return
         if not (_is_ours(kept) and _has_same_files(kept, git_dir, names)):
-            _link_packs(new, git_dir, names)
-            remove_directory(kept)
-            os.rename(new, kept)
+            try:
+                _link_packs(new, git_dir, names)
+                remove_directory(kept)
+                os.rename(new, kept)
+            except OSError:  # some file systems have no hard links
+                remove_directory(new)
+                raise
         remove_kept(folder, but=commit)
 
 

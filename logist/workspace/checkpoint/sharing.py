@@ -33,7 +33,7 @@ def copy_commit(git: Git, source: Path, commit: str, kept: Path | None) -> None:
         try:
             return _copy_commit_with(git, source, commit, kept)
         except (OSError, StorageError):  # another command may just have removed them
-            for file in (git.git_dir / PACKS).iterdir():
+            for file in (*git.git_dir.glob("pack-*"), *(git.git_dir / PACKS).iterdir()):
                 file.unlink()
     return _copy_verified(git, source, [f"--shallow {commit}", commit], "--revs")
 

@@ -61,16 +61,16 @@ def main() -> None:
     )
     parser.add_argument("--free", action="store_true")
     options = parser.parse_args()
-    rows: list[list[object]] = [
-        ["files", "", "CPU s", "of it Logist s", "times worktree", "disk MB", "memory MB"]
-    ]
     for files in options.files:
+        rows: list[list[object]] = [
+            ["files", "", "CPU s", "of it Logist s", "times worktree", "disk MB", "memory MB"]
+        ]
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             place = Path(folder)
             write_repository(place / "repo", files)
             rows += compare(place, files, options.runs, options.free)
-    table(rows)
-    print()
+            table(rows)  # at once: a run on a slow disk takes half an hour
+            print(flush=True)
     rows = [["files", "items", "CPU s", "own ms a child", f"at most {MOST_OWN_MS}", "disk MB a child"]]
     for files in options.files[:1]:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:

@@ -26,6 +26,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, Position, replace_file
+from logist.workspace.checkpoint import kept_packs
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def create_job(
         start = (
             workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
             if child
-            else workspace.populate(source)
+            else workspace.populate(source, project.jobs_dir / kept_packs.FOLDER)
         )
         file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
         entry = Interaction(
@@ -122,6 +123,10 @@ def create_job(
         state = fold.apply_interaction(None, parse_interaction(appended.entries[0]))
         job.write_state(dump_state(state, appended.position))
         held = hooks.hold_notification(project, job_id, state, hooks.find_event(None, state))
+    if workspace.start_packs:
+        kept_packs.keep_packs(
+            project.jobs_dir / kept_packs.FOLDER, job.git_dir, start, workspace.start_packs
+        )  # not earlier: now they are durable
     if child is None:
         hooks.send_notifications(project, held)
     else:

@@ -104,6 +104,22 @@ class Baseline:
             others,
         )
 
+    @classmethod
+    def from_scan(
+        cls, commit: str, table: FileTable, tree: Tree, unstored: dict[bytes, Unstored], since: int
+    ) -> Baseline:
+        """Build it from a scan that found the files of the tree and nothing else; `since` as in
+        `pack_reliable_stamps`.
+        """
+        pack = _entry_format(commit).pack
+        entries = [tree[path] for path in table.stored_paths]
+        times = table.list_ctimes()
+        if max(times, default=0) >= since:
+            stamps = zip(table.list_stamps(), times, strict=True)
+            table = replace(table, stamps=b"".join([UNSURE if t >= since else stamp for stamp, t in stamps]))
+        packed = b"".join([pack(_NUMBERS[mode], bytes.fromhex(name)) for mode, name in entries])
+        return cls(commit, unstored, table, packed)
+
     @cached_property
     def tree(self) -> Tree:
         tree = dict(self.others)

@@ -45,6 +45,7 @@ STAMP = struct.Struct("=5q")
 """A stamp in a table."""
 
 _MODE = FileStamp._fields.index("mode")
+_CTIME = FileStamp._fields.index("ctime_ns")
 _KIND = stat.S_IFMT(0o177777)
 _FILE_KINDS = frozenset({stat.S_IFREG, stat.S_IFLNK})
 
@@ -132,9 +133,16 @@ class FileTable:
 
     def list_modes(self) -> list[int]:
         """Return the modes of the files in the order of the paths."""
+        return self._list_column(_MODE)
+
+    def list_ctimes(self) -> list[int]:
+        """Return the times of the last change of the files, in nanoseconds, in the order of the paths."""
+        return self._list_column(_CTIME)
+
+    def _list_column(self, column: int) -> list[int]:
         numbers = array("q")
         numbers.frombytes(self.stamps)
-        return numbers[_MODE :: len(FileStamp._fields)].tolist()
+        return numbers[column :: len(FileStamp._fields)].tolist()
 
     def is_consistent(self) -> bool:
         """Whether all parts have the same number of files and directories, as in every table of a scan."""

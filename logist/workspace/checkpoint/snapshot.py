@@ -54,7 +54,7 @@ class Snapshot:
         self.stamps.pop(path, None)
         if why is not None:
             self.unstored[file_names.from_stored(path)] = Unstored(
-                why, get_git_mode(stamp), f"{stamp.size}-{stamp.mtime_ns}"
+                why, get_git_mode(stamp.mode), f"{stamp.size}-{stamp.mtime_ns}"
             )
 
 
@@ -119,7 +119,7 @@ def _take_changed(shot: Snapshot, reading: SnapshotReading, source: ContentSourc
         if error.errno in safe_open.GONE:
             return None
         raise
-    shot.tree[path] = TreeEntry(get_git_mode(source.stamp), name)
+    shot.tree[path] = TreeEntry(get_git_mode(source.stamp.mode), name)
     return None
 
 
@@ -132,10 +132,10 @@ def hash_content(reading: SnapshotReading, size: int, pieces: Iterator[bytes]) -
     return digest.hexdigest()
 
 
-def get_git_mode(stamp: FileStamp) -> str:
-    if stat.S_ISLNK(stamp.mode):
+def get_git_mode(mode: int) -> str:
+    if stat.S_ISLNK(mode):
         return LINK_MODE
-    return PROGRAM_MODE if stamp.mode & stat.S_IXUSR else FILE_MODE
+    return PROGRAM_MODE if mode & stat.S_IXUSR else FILE_MODE
 
 
 @contextmanager

@@ -32,11 +32,11 @@ class _Plan(NamedTuple):
     """The fields in their order, with the defaults that instances can share."""
     makers: tuple[tuple[str, str, Callable[[Any], Any]], ...]
     """For all other fields: the name, that in data, and what returns the default or raises Misfit if there is none."""
-    shapes: dict[tuple[Any, ...], _Shape]
+    shapes: dict[tuple[Any, ...], _DataShape]
     """By the names in data and the types of their values; for data with unknown names or aliases there is none."""
 
 
-class _Shape(NamedTuple):
+class _DataShape(NamedTuple):
     """What is left to do for data with certain names and types, after its values are copied."""
 
     checks: tuple[tuple[str, Callable[[Any], Any]], ...]
@@ -187,7 +187,7 @@ class BaseModel:
             if exact is not None and type(value) not in exact:
                 checks.append((name, run))
         makers = tuple((name, make) for name, _, make in plan.makers if name not in data)
-        plan.shapes[types] = _Shape(tuple(checks), makers)
+        plan.shapes[types] = _DataShape(tuple(checks), makers)
 
     @classmethod
     def _call_after_hooks(cls, instance: Any, data: Any) -> Any:

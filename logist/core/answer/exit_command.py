@@ -177,12 +177,15 @@ def _read_candidate(text: str, piece: str, span: outermost_json.JsonSpan) -> _Ca
     return None
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True)
+
+
 def _to_canonical_json(value: Any) -> str:
     """Serialize a value so that equal text means equal value.
 
     Unlike Python's `==`, this distinguishes 1 from true.
     """
-    return json.dumps(value, sort_keys=True)
+    return _CANONICAL.encode(value)
 
 
 def _candidate_count_fault(

@@ -211,10 +211,13 @@ def _apply_note(base: State, entry: Interaction) -> dict[str, Any]:
     return {"note": None} if _is_answered(entry) else {}
 
 
+_EXIT_ACTIONS = frozenset(ExitAction)
+
+
 def _is_answered(entry: Interaction) -> bool:
     """Whether an agent gave a valid answer in this interaction."""
     actions = entry.response.actions
-    return entry.kind is Kind.ASK and bool(actions) and actions[0] in set(ExitAction)
+    return entry.kind is Kind.ASK and bool(actions) and actions[0] in _EXIT_ACTIONS
 
 
 def _apply_spec(base: State, spec: EffectiveSpec) -> dict[str, Any]:

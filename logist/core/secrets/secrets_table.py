@@ -29,6 +29,9 @@ class Sort(NamedTuple):
     plausible: Callable[[str], bool] = lambda secret: True
     any_case: bool = False
     """The pattern is for lowercase text, and each match begins with the hint."""
+    part: str = ""
+    """An expression for a part of each match, for a pattern that begins with frequent characters. It begins with the hint,
+    so that a text without such a part is searched much faster."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -226,6 +229,7 @@ SORTS: tuple[Sort, ...] = (
             r"[MNO](?<![A-Za-z0-9_.-][MNO])[A-Za-z0-9]{3}(?:[MNO][A-Za-z0-9]{3}){5}[A-Za-z0-9]{0,2}+\.[A-Za-z0-9_-]{6}+\.[A-Za-z0-9_-]{27,38}+"
             r"(?![A-Za-z0-9_-])"
         ),
+        part=r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}",
     ),
     Sort(
         "Discord webhook",
@@ -293,8 +297,11 @@ def _search_table(text: str) -> Iterator[Match]:
     for sort in SORTS:
         if sort.hint not in (lower if sort.any_case else text):
             continue
-        group = "secret" if sort.pattern.groups else 0
-        for match in _find_stepwise(sort, lower) if sort.any_case else sort.pattern.finditer(text):
+        if sort.part and not _compile(sort.part).search(text):
+            continue
+        pattern = sort.pattern
+        group = "secret" if pattern.groups else 0
+        for match in _find_stepwise(sort, lower) if sort.any_case else pattern.finditer(text):
             start, end = match.span(group)
             if sort.plausible(text[start:end]):
                 yield Match(start, end, sort.kind)
@@ -302,12 +309,13 @@ def _search_table(text: str) -> Iterator[Match]:
 
 def _find_stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:
     """Like finditer, but much faster if each match begins with the hint."""
-    position = lower.find(sort.hint)
+    hint, match_at, find = sort.hint, sort.pattern.match, lower.find
+    position = find(hint)
     while position >= 0:
-        match = sort.pattern.match(lower, position)
+        match = match_at(lower, position)
         if match:
             yield match
-        position = lower.find(sort.hint, match.end() if match else position + len(sort.hint))
+        position = find(hint, match.end() if match else position + len(hint))
 
 
 def _to_lower(text: str) -> str:

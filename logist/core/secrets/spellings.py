@@ -28,6 +28,8 @@ _UNSEEN_ESCAPE = compile_on_use(rf"\\(?<!\\\\)\\*+{_UNSEEN}")
 _SPLIT_WORD = compile_on_use(
     rf"\\(?<=[A-Za-z0-9_+/=-]\\)\\*+{_UNSEEN}(?:\\++{_UNSEEN}){{0,8}}+(?=[A-Za-z0-9_+/=-])"
 )
+# Each match of the three patterns above has this part; most texts have no such escape.
+_RARE_ESCAPE = re.compile(r"\\[uxbfr/]")
 # Escapes of JSON and of a shell. The two halves of a surrogate pair are one character.
 _ESCAPE = compile_on_use(
     r"\\(?:u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})"
@@ -189,9 +191,10 @@ def _needs_decoding(text: str, secrets: Collection[str]) -> bool:
     """Whether the escapes of the text may hide a secret; rarely true."""
     if "\\" not in text:
         return False
-    if _ODD_ESCAPE.search(text) or _SPLIT_WORD.search(text):
+    is_rare = _RARE_ESCAPE.search(text) is not None
+    if is_rare and (_ODD_ESCAPE.search(text) or _SPLIT_WORD.search(text)):
         return True
-    visible = _UNSEEN_ESCAPE.sub("", text)
+    visible = _UNSEEN_ESCAPE.sub("", text) if is_rare and secrets else text
     longest_parts = (max(_UNSAFE.split(secret), key=len) for secret in secrets)
     return any(part in text or part in visible for part in longest_parts)
 

@@ -1,5 +1,6 @@
 """What a new job costs, from repositories of several sizes, beside what git and cp need for the same files: CPU, disk and
-memory. Then a fork of it, and the child jobs of a foreach.
+memory. Then a fork of it, and the child jobs of a foreach. A job is measured three times: the first job from a repository,
+one from the same commit as the job before, and one from the next commit.
 
 Run: python benchmarks/creating.py [--files 1000 20000 50000] [--runs 3] [--items 20] [--folder DIR] [--free]
 
@@ -18,6 +19,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,16 +61,16 @@ def main() -> None:
     )
     parser.add_argument("--free", action="store_true")
     options = parser.parse_args()
-    rows: list[list[object]] = [
-        ["files", "", "CPU s", "of it Logist s", "times worktree", "disk MB", "memory MB"]
-    ]
     for files in options.files:
+        rows: list[list[object]] = [
+            ["files", "", "CPU s", "of it Logist s", "times worktree", "disk MB", "memory MB"]
+        ]
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             place = Path(folder)
             write_repository(place / "repo", files)
             rows += compare(place, files, options.runs, options.free)
-    table(rows)
-    print()
+            table(rows)  # at once: a run on a slow disk takes half an hour
+            print(flush=True)
     rows = [["files", "items", "CPU s", "own ms a child", f"at most {MOST_OWN_MS}", "disk MB a child"]]
     for files in options.files[:1]:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -91,6 +94,10 @@ def write_repository(repo: Path, files: int) -> None:
             path = f"src/m{number // 1000:02}/p{number // 25 % 40:02}/file{number:05}.py"
             process.stdin.write(f"M 100644 inline {path}\ndata {len(text)}\n".encode() + text + b"\n")
     git(repo, "reset", "--quiet", "--hard")
+    # As in a repository in which somebody works: git reads files that are as new as its index again each time, until
+    # its index is a second newer.
+    time.sleep(1.1)
+    git(repo, "status", "--short")
     (repo / ".git" / "info").mkdir(exist_ok=True)
     (repo / ".git" / "info" / "exclude").write_text(".logist/\n")
     logist(repo, "init")
@@ -100,13 +107,20 @@ def compare(place: Path, files: int, runs: int, free: bool) -> list[list[object]
     """The rows of one repository."""
     repo, new = place / "repo", place / "new"
     home = clean_environment(place)
+    create = ["job", "create", "--id", "new", "--prompt", "Do it."]
     contenders: dict[str, list[str]] = {
         "git worktree add": ["git", "worktree", "add", "--quiet", "--detach", str(new)],
         "git clone --local": ["git", "clone", "--quiet", "--local", str(repo), str(new)],
         "cp -al": ["cp", "-al", str(repo), str(new)],
-        "logist job create": ["job", "create", "--id", "new", "--prompt", "Do it."],
-        "  without a repository": ["job", "create", "--id", "new", "--prompt", "Do it.", "--no-repo"],
+        "logist job create": create,
+        "  the first job": create,
+        "  after a commit": create,
+        "  without a repository": [*create, "--no-repo"],
         "logist job fork": ["job", "fork", "--job", "origin", "--id", "new"],
+    }
+    preparations: dict[str, Callable[[Path], None]] = {
+        "  the first job": forget_packs,
+        "  after a commit": commit_change,
     }
     logist(repo, "job", "create", "--id", "origin", "--prompt", "Do it.")
     costs: dict[str, list[Cost]] = {name: [] for name in contenders}
@@ -114,8 +128,12 @@ def compare(place: Path, files: int, runs: int, free: bool) -> list[list[object]
     for _ in range(runs):
         for name, words in contenders.items():
             job = repo / ".logist" / "jobs" / "new"
+            if name in preparations:
+                preparations[name](repo)
+            # `cp -al` has changed the time of the last change of every file, so git would read all of them each time.
+            git(repo, "status", "--short")
             known, before = list_inodes(place), measure_free(place) if free else 0
-            is_ours = name.strip().startswith(("logist", "without"))
+            is_ours = name.startswith(("logist", " "))
             costs[name].append(logist(repo, *words) if is_ours else run(words, repo, home))
             target = job if is_ours else new
             used = before - measure_free(place) if free else measure_new(target, known)
@@ -135,6 +153,17 @@ def compare(place: Path, files: int, runs: int, free: bool) -> list[list[object]
         ]
         for name, cost in least.items()
     ]
+
+
+def forget_packs(repo: Path) -> None:
+    """Remove what the next job would share with the one before."""
+    shutil.rmtree(repo / ".logist" / "jobs" / ".packs")
+
+
+def commit_change(repo: Path) -> None:
+    with open(repo / "src" / "m00" / "p00" / "file00000.py", "a") as file:
+        file.write("changed\n")
+    git(repo, "-c", "user.name=A", "-c", "user.email=a@localhost", "commit", "--quiet", "--all", "-m", "x")
 
 
 def spawn(place: Path, files: int, items: int, free: bool) -> list[object]:

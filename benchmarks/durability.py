@@ -27,7 +27,12 @@ from measure import LOGIST, clean_environment, table
 from logist.core.history import fold
 from logist.core.model import Interaction, JobSpec, Request
 from logist.jobs.base.create import create_job
-from logist.jobs.base.session import build_current_state, dump_interaction, dump_state, parse_interaction
+from logist.jobs.base.stored_records import (
+    build_current_state,
+    dump_interaction,
+    dump_state,
+    parse_interaction,
+)
 from logist.store import REPLACE_BELOW, filesystem_type
 from logist.workspace.git import Git
 from tests.jobs.bench import Bench, answer, command

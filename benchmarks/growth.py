@@ -1,10 +1,10 @@
 """How the cost of every command grows with what it works on: whole commands at three sizes, and the exponent.
 
-Run: python benchmarks/growth.py [--quick] [--only create history] [--langgraph PYTHON] [--place DIRECTORY]
+Run: python benchmarks/growth.py [--quick] [--only create history] [--place DIRECTORY]
 
 What is counted: instructions if the processor counts them for `perf stat`, else CPU time (the least of some runs);
 and system calls if there is `strace`. The cost at a tiny size is subtracted. Where git or LangGraph do the same work,
-they are beside it. LangGraph needs a Python that has it and its SQLite checkpoints.
+they are beside it. LangGraph is installed in an environment of its own, `.venv-growth`, which needs the network once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fanout import follow, gave
 from measure import LOGIST, clean_environment, cpu_ms, table
-from replay import recorded, write
+from replay import ROOT, make_history
 from startup import make_jobs
 
 LIMIT = 1.2
@@ -42,6 +42,7 @@ FILES: Sizes = (0, 1_000, 7_000, 50_000)
 INTERACTIONS: Sizes = (6, 501, 2_001, 10_001)
 STEPS: Sizes = (10, 500, 1_500, 5_000)
 PROMPT: Sizes = (1, 25, 80, 250)
+FAN: Sizes = (1, 10, 30, 100)
 
 
 class Case(NamedTuple):
@@ -74,14 +75,22 @@ def main() -> None:
         "--only", nargs="+", default=[], help="only the cases with one of these words in their names"
     )
     parser.add_argument("--runs", type=int, default=2, help="of which the cheapest counts, for CPU time")
-    parser.add_argument("--langgraph", default=sys.executable, help="a Python that has langgraph")
+    parser.add_argument(
+        "--langgraph",
+        type=Path,
+        default=ROOT / ".venv-growth",
+        help="where LangGraph is installed, if it is not",
+    )
     parser.add_argument("--place", type=Path, default=None, help="where projects are made for a while")
     options = parser.parse_args()
     units = choose_units(options.runs)
-    print(f"counted: {', '.join(unit.name for unit in units)}\n", flush=True)
+    langgraph = install_langgraph(options.langgraph)
+    git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    print(f"counted: {', '.join(unit.name for unit in units)}")
+    print(f"beside: {git}{', ' + ', '.join(LANGGRAPH) if langgraph else ''}\n", flush=True)
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory(dir=options.place) as name:
-        for number, case in enumerate(list_cases(options.langgraph)):
+        for number, case in enumerate(list_cases(langgraph)):
             if options.only and not any(word in case.name for word in options.only):
                 continue
             if options.quick:
@@ -178,8 +187,17 @@ def fit_exponent(sizes: Sizes, costs: Sequence[float]) -> float | None:
     return slope / sum((x - mean_x) ** 2 for x, _ in points)
 
 
-def list_cases(langgraph: str) -> Iterator[Case]:
-    """Every command that works on something that grows, and what others need for the same work."""
+def list_cases(langgraph: str | None) -> Iterator[Case]:
+    """Every command that works on something that grows, and what others need for the same work.
+
+    `langgraph` is a Python that has it, if any.
+    """
+    yield from list_own_cases()
+    if langgraph:
+        yield from list_langgraph_cases(langgraph)
+
+
+def list_own_cases() -> Iterator[Case]:
     step = [*LOGIST, "job", "step", "j", "--agent", "scripted:answers.json"]
     yield Case(
         "job create", "files", FILES, make_repository, [*LOGIST, "job", "create", "Do it.", "--id", "j"]
@@ -189,9 +207,6 @@ def list_cases(langgraph: str) -> Iterator[Case]:
     commit = "echo changed > changed.txt && git add -A && git commit -qm changed"
     yield Case("git add and commit", "files", FILES, make_repository, [*SHELL, commit])
     yield Case("job step", "interactions", INTERACTIONS, make_history, step)
-    if has_langgraph(langgraph):
-        graph = [langgraph, "-c", GRAPH, "1"]
-        yield Case("LangGraph invoke", "interactions", INTERACTIONS, partial(make_thread, langgraph), graph)
     yield Case("job show", "interactions", INTERACTIONS, make_history, [*LOGIST, "job", "show", "j"], False)
     for options in ((), ("--json",)):
         command = [*LOGIST, "job", "history", "j", *options]
@@ -216,7 +231,7 @@ def list_cases(langgraph: str) -> Iterator[Case]:
     run = [*LOGIST, "run", "--agent", "scripted:answers.json"]
     yield Case("run", "ready jobs", (1, 10, 30, 100), make_ready_jobs, run)
     fan_out = [*LOGIST, "job", "step", "fan", "--agent", "scripted:answers.json"]
-    yield Case("job step, fan-out", "items", (1, 10, 30, 100), make_fan, fan_out)
+    yield Case("job step, fan-out", "items", FAN, make_fan, fan_out)
     for words in (["workflow", "validate", "w.json"], ["workflow", "next", "w.json"]):
         yield Case(" ".join(words[:2]), "steps", STEPS, make_workflow, [*LOGIST, *words], False)
     create = [*LOGIST, "job", "create", "--id", "j", "--no-repo"]
@@ -272,15 +287,6 @@ def make_job_with_files(place: Path, files: int) -> None:
     shutil.rmtree(place / ".git")  # the job has its own
 
 
-def make_history(place: Path, interactions: int) -> None:
-    """A job whose history has about so many interactions, as Logist records them; it can go on."""
-    begin, cycle = recorded(place, "Write a.txt, which says a.")
-    job = place / ".logist" / "jobs" / "j"
-    write(job / "jobHistory.json", begin, cycle, least=interactions // 5 * 5 + 1)
-    (job / "state.json").unlink()
-    run_logist(place, "inbox", "note", "j", "The state is written again.")
-
-
 def make_commits(place: Path, commits: int) -> None:
     """A git repository with so many commits of one file."""
     run_git(place, "init", "-q")
@@ -327,36 +333,87 @@ def make_prompt_job(place: Path, kilobytes: int) -> None:
     run_logist(place, "job", "create", "--id", "j", "--no-repo", "--file", "prompt.md")
 
 
+LANGGRAPH = ("langgraph==1.2.24", "langgraph-checkpoint-sqlite==3.1.2")
 GRAPH = """
 import sys
 from operator import add
 from typing import Annotated, TypedDict
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
 
 class State(TypedDict):
     messages: Annotated[list, add]
 
+what, size = sys.argv[1], int(sys.argv[2])
+TEXT = "done " * (1000 if what != "prompt" else 200 * size)
 graph = StateGraph(State)
-graph.add_node("answer", lambda state: {"messages": ["done " * 1000]})
-graph.add_edge(START, "answer")
-graph.add_edge("answer", END)
+steps = [f"s{number}" for number in range(size if what == "steps" else 1)]
+for step in steps:
+    graph.add_node(step, lambda state: {"messages": [TEXT]})
+for before, after in zip([START, *steps], [*steps, END]):
+    if what == "fan" and before == START:
+        graph.add_conditional_edges(START, lambda state: [Send("s0", state) for _ in range(size)], ["s0"])
+    else:
+        graph.add_edge(before, after)
+thread = {"configurable": {"thread_id": "j"}}
 with SqliteSaver.from_conn_string("thread.sqlite") as saver:
-    app = graph.compile(checkpointer=saver)
-    for _ in range(int(sys.argv[1])):
-        app.invoke({"messages": ["go on"]}, {"configurable": {"thread_id": "j"}})
+    app = graph.compile(checkpointer=saver, interrupt_after=steps[:1] if what == "steps" else None)
+    if what == "begin":
+        app.invoke({"messages": [TEXT] * size}, thread)
+    elif what == "begin history":
+        for _ in range(size):
+            app.invoke({"messages": ["go on"]}, thread)
+    elif what == "history":
+        for snapshot in app.get_state_history(thread):
+            print(snapshot)
+    else:
+        app.invoke({"messages": [TEXT if what == "prompt" else "go on"]}, thread)
 """
-"""One answer in a thread that keeps all messages, as a job keeps its history."""
+"""Graphs that do what a job does: one answer in a thread that keeps all of its messages, in a database like the history."""
 
 
-def has_langgraph(python: str) -> bool:
-    argv = [python, "-c", "import langgraph.graph, langgraph.checkpoint.sqlite"]
-    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+def list_langgraph_cases(python: str) -> Iterator[Case]:
+    """LangGraph beside the commands that do the same work."""
+
+    def run(*words: str) -> list[str]:
+        return [python, "-c", GRAPH, *words]
+
+    def begin(what: str, place: Path, size: int) -> None:
+        subprocess.run(run(what, str(size)), cwd=place, env=clean_environment(place), check=True)
+
+    def write_size(place: Path, size: int) -> None:
+        (place / "size").write_text(str(size))
+
+    def run_with_size(what: str) -> list[str]:
+        return [*SHELL, f'exec "$0" -c "$1" {what} "$(cat size)"', python, GRAPH]
+
+    begun, long = partial(begin, "begin"), partial(begin, "begin history")
+    yield Case("LangGraph invoke", "interactions", INTERACTIONS, begun, run("go on", "1"))
+    # Each checkpoint has all messages so far, so ten thousand of them would be 250 GB.
+    yield Case(
+        "LangGraph get_state_history", "interactions", (6, 51, 151, 401), long, run("history", "1"), False
+    )
+    yield Case("LangGraph invoke, Send", "items", FAN, write_size, run_with_size("fan"))
+    yield Case("LangGraph compile, invoke", "steps", STEPS, write_size, run_with_size("steps"))
+    yield Case("LangGraph invoke", "prompt KB", PROMPT, write_size, run_with_size("prompt"))
 
 
-def make_thread(python: str, place: Path, interactions: int) -> None:
-    argv = [python, "-c", GRAPH, str(interactions)]
-    subprocess.run(argv, cwd=place, env=clean_environment(place), check=True)
+def install_langgraph(place: Path) -> str | None:
+    """Install LangGraph, unless it is there; return its Python, or None, and say so, if it can't be installed."""
+    python = str(place / "bin" / "python")
+    wanted = "\n".join(LANGGRAPH)
+    stamp = place / "installed"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return python
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *LANGGRAPH]
+    print(f"installing {' and '.join(LANGGRAPH)} in {place}", file=sys.stderr, flush=True)
+    for command in ([sys.executable, "-m", "venv", str(place)], pip):
+        if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+            print(f"LangGraph is not installed, so its rows are missing. To install it: {' '.join(pip)}\n")
+            return None
+    stamp.write_text(wanted)
+    return python
 
 
 if __name__ == "__main__":

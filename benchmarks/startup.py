@@ -24,7 +24,8 @@ ANSWER = json.dumps(
     {"action": "COMPLETED", "evidence_files": ["a.txt"], "summary_for_supervisor": "The file is there."}
 )
 SMALL = "small"
-"""A project with only the real job, for `doctor`, which reads all jobs."""
+"""A project with only the real job, for commands that read more of each job: `doctor` of all, `inbox --json` of those
+that wait for approval."""
 PEERS = ("git", "doit", "pre-commit", "dvc", "llm")
 """Other tools for the command line, if they are installed."""
 
@@ -43,7 +44,7 @@ def main() -> None:
             took = cpu_ms(argv, place, options.runs)
             rows.append([name, took, took / base, "", ""])
         for name, argv, limit in commands():
-            where = place / SMALL if limit == DOCTOR else place
+            where = place / SMALL if argv[-1] == "doctor" or "inbox" in argv else place
             took = cpu_ms(argv, where, options.runs if limit == READING else max(3, options.runs // 3))
             rows.append([name, took, took / base, f"{limit:g}", "yes" if took / base <= limit else "NO"])
         for number in range(max(3, options.runs // 3)):

@@ -20,7 +20,8 @@ from measure import table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from logist.jobs.base.session import dump_interaction, open_session
+from logist.jobs.base.session import open_session
+from logist.jobs.base.stored_records import dump_interaction
 from logist.workspace.git import Git
 from tests.jobs.bench import Bench, answer, command
 

@@ -16,15 +16,15 @@ from threading import Event
 from typing import Any
 
 from logist import documents
-from logist.agents.function import NAME as FUNCTION
 from logist.agents.function import AgentFunction, FunctionAgent
+from logist.agents.protocol import FUNCTION
 from logist.config.environment import PROJECT_DIRECTORY, Environment
-from logist.core.answer import exit_command
 from logist.core.machine import kinds
 from logist.core.model import Interaction, JobSpec, Kind, State, Status
 from logist.core.model.commands import ApproveCommand, RecordedCommand, ResubmitCommand
 from logist.core.money import money
 from logist.core.step.step import StepPlan
+from logist.core.text import surrogates
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs import job_queue
 from logist.jobs.archive import (
@@ -357,7 +357,7 @@ class Job:
         would happen.
         """
         text = answer if isinstance(answer, str) else json.dumps(dict(answer), ensure_ascii=False)
-        given = GivenAnswer(exit_command.replace_surrogates(text)[0], charge=money.build_charge(cost_cents))
+        given = GivenAnswer(surrogates.replace_surrogates(text)[0], charge=money.build_charge(cost_cents))
         with self._guard():
             return do_poststep(self._context, self.id, given, Choice(role, None, wait), dry_run=dry_run)
 

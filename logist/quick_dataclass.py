@@ -1,96 +1,203 @@
 """`@dataclass` like that of the standard library, but quick to define.
 
-The standard one compiles up to six methods for each class: half a millisecond, or a tenth of a second for the classes that
-one step loads, which is ten times the start of Python. This one compiles only `__init__`; the other methods are the same
-functions for all classes. Type checkers see the standard one.
+The standard one examines the fields and compiles up to six methods for each class: half a millisecond, or a tenth of a second
+for the classes that one step loads, which is ten times the start of Python. Here, most classes that a command loads are never
+used, so `__init__` is compiled for the first instance, and what `dataclasses.fields` returns is built when it is asked for; the
+other methods are the same functions for all classes. Type checkers see the standard one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
-    def dataclass(cls=None, /, *, frozen=False, slots=False, **options):
-        """Make a class a dataclass; with other options than `frozen`, as the standard library does."""
-        if slots or options:
-            return dataclasses.dataclass(cls, frozen=frozen, slots=slots, **options)
+    def dataclass(cls=None, /, *, frozen=False, kw_only=False, **options):
+        """Make a class a dataclass; with other options than these, as the standard library does."""
+        if options:
+            return dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, **options)
         if cls is None:
-            return lambda cls: _define(cls, frozen=frozen)
-        return _define(cls, frozen=frozen)
+            return lambda cls: _define(cls, frozen=frozen, kw_only=kw_only)
+        return _define(cls, frozen=frozen, kw_only=kw_only)
 
 
 __all__ = ["dataclass"]
 
+_MISSING: Any = dataclasses.MISSING
+_SPECS = "_logist_fields"
+"""The attribute of a class with its fields, also those it inherits: `_Spec` by name."""
 _COMPARED = "_logist_compared"
 """The attribute of a class with the function that returns the tuple of an instance's values."""
+_RARE = ("InitVar", "KW_ONLY")
+"""Kinds of annotations that are left to the standard library."""
 
 
-def _define(cls: type, *, frozen: bool) -> type:
-    if hasattr(cls, "__dataclass_fields__"):  # it inherits fields: few classes do
-        return dataclasses.dataclass(frozen=frozen)(cls)
+class _Spec(NamedTuple):
+    """A field: its annotation, its default or what `field()` has returned, and whether it must be named."""
+
+    written: Any
+    default: Any
+    kw_only: bool
+
+    def get(self, name: str, without: Any) -> Any:
+        """Return what `field()` was given for this name."""
+        return getattr(self.default, name) if isinstance(self.default, dataclasses.Field) else without
+
+
+class _OnFirstUse:
+    """An attribute of a class that is built when it is first read."""
+
+    def __init__(self, cls: type, name: str, build: Callable[[type], Any]) -> None:
+        self._cls, self._name, self._build = cls, name, build
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        value = self._build(self._cls)
+        setattr(self._cls, self._name, value)
+        return value.__get__(instance, owner) if hasattr(value, "__get__") else value
+
+
+def _define(cls: type, *, frozen: bool, kw_only: bool) -> type:
     own = vars(cls)
-    if not cls.__doc__:
-        cls.__doc__ = cls.__name__  # the standard decorator would describe the signature, which takes long
+    inherited: dict[str, _Spec] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        inherited |= vars(base).get(_SPECS, {})
+        if "__dataclass_fields__" in vars(base) and _SPECS not in vars(base):
+            return dataclasses.dataclass(frozen=frozen, kw_only=kw_only)(cls)
+    written = own.get("__annotations__", {})
+    if any(rare in str(each) for each in written.values() for rare in _RARE):
+        return dataclasses.dataclass(frozen=frozen, kw_only=kw_only)(cls)
+    specs = inherited | {
+        name: _Spec(each, own.get(name, _MISSING), kw_only)
+        for name, each in written.items()
+        if "ClassVar" not in str(each)
+    }
+    for name, spec in specs.items():
+        if name in written and isinstance(spec.default, dataclasses.Field):
+            _set_default(cls, name, spec.default)
+        elif type(spec.default).__hash__ is None:
+            raise ValueError(f"use default_factory: instances would share the default of {name}")
+    _add_methods(cls, frozen=frozen)
+    setattr(cls, _SPECS, specs)
+    if "__init__" not in own:
+        cls.__init__ = _OnFirstUse(cls, "__init__", _compile_init)  # type: ignore[misc]
+    if "__match_args__" not in own:
+        cls.__match_args__ = tuple(  # type: ignore[misc, attr-defined]
+            name for name, spec in specs.items() if spec.get("init", True) and not spec.kw_only
+        )
+    for name, build in _BUILT:
+        setattr(cls, name, _OnFirstUse(cls, name, build))
+    return cls
+
+
+def _set_default(cls: type, name: str, field: dataclasses.Field[Any]) -> None:
+    """Replace what `field()` has returned by the default, in the class."""
+    if field.default is _MISSING:
+        delattr(cls, name)
+    else:
+        setattr(cls, name, field.default)
+
+
+def _add_methods(cls: type, *, frozen: bool) -> None:
+    own = vars(cls)
     hashes_itself = "__hash__" in own and not ("__eq__" in own and own["__hash__"] is None)
-    dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-    cls.__dataclass_params__.frozen = frozen  # type: ignore[attr-defined]
-    fields = dataclasses.fields(cls)
-    methods = {"__repr__": _represent, "__eq__": _is_equal}
+    methods: dict[str, Any] = {"__repr__": _represent, "__eq__": _is_equal}
     if frozen:
         methods |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
     for name, method in methods.items():
         if name not in own:
             setattr(cls, name, method)
     if not hashes_itself:
-        cls.__hash__ = _compute_hash if frozen else None  # type: ignore[assignment,method-assign]
-    if "__init__" not in own:
-        cls.__init__ = _compile_init(cls, fields)  # type: ignore[misc]
-    setattr(cls, _COMPARED, staticmethod(_build_getter([each.name for each in fields if each.compare])))
-    return cls
+        cls.__hash__ = _compute_hash if frozen else None  # type: ignore[assignment, method-assign]
+    if not cls.__doc__:
+        cls.__doc__ = cls.__name__
 
 
-def _build_getter(names: list[str]) -> Any:
-    """Return a function that returns the values of these attributes as a tuple."""
+def _build_standard(cls: type) -> Any:
+    """Return a class with the same own fields, as the standard library makes it."""
+    written = vars(cls).get("__annotations__", {})
+    specs = [(name, spec) for name, spec in getattr(cls, _SPECS).items() if name in written]
+    fields = [
+        (name, spec.written) if spec.default is _MISSING else (name, spec.written, spec.default)
+        for name, spec in specs
+    ]
+    kw_only, frozen = any(spec.kw_only for _, spec in specs), vars(cls).get("__setattr__") is _refuse_to_set
+    # Without a docstring, the standard library writes one from the signature, which takes longer than all else.
+    return dataclasses.make_dataclass(
+        cls.__name__,
+        fields,
+        namespace={"__doc__": cls.__name__},
+        init=False,
+        repr=False,
+        eq=False,
+        frozen=frozen,
+        kw_only=kw_only,
+    )
+
+
+def _build_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
+    """Return what `dataclasses.fields` reads; inherited fields are those of the base, as in the standard library."""
+    found: dict[str, dataclasses.Field[Any]] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        if _SPECS in vars(base):
+            found |= base.__dataclass_fields__  # type: ignore[attr-defined]
+    found |= _build_standard(cls).__dataclass_fields__
+    return found
+
+
+def _build_getter(cls: type) -> Any:
+    """Return a function that returns the values that are compared as a tuple."""
+    names = [name for name, spec in getattr(cls, _SPECS).items() if spec.get("compare", True)]
     if len(names) > 1:
-        return attrgetter(*names)
-    return lambda instance: tuple(getattr(instance, name) for name in names)
+        return staticmethod(attrgetter(*names))
+    return staticmethod(lambda instance: tuple(getattr(instance, name) for name in names))
 
 
-def _compile_init(cls: type, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
+_BUILT: tuple[tuple[str, Callable[[type], Any]], ...] = (
+    ("__dataclass_fields__", _build_fields),
+    ("__dataclass_params__", lambda cls: _build_standard(cls).__dataclass_params__),
+    (_COMPARED, _build_getter),
+)
+
+
+def _compile_init(cls: type) -> Any:
     """Compile `__init__`, which writes to the instance's dictionary, so that it also works for frozen classes."""
-    missing = dataclasses.MISSING
-    arguments, lines = ["self"], []
-    values: dict[str, Any] = {"_missing": missing}
-    for field in fields:
-        name, value = field.name, field.name
-        if field.default_factory is not missing:
-            values[f"_make_{name}"] = field.default_factory
-            value = f"_make_{name}() if {name} is _missing else {name}" if field.init else f"_make_{name}()"
-            default = "=_missing"
-        elif field.default is not missing:
-            values[f"_default_{name}"] = field.default
-            default = f"=_default_{name}"
-        else:
-            default = ""
-        if field.init:
-            arguments.append(name + default)
+    positional = ["self"]
+    named: list[str] = []
+    lines: list[str] = []
+    values: dict[str, Any] = {"_missing": _MISSING}
+    specs: dict[str, _Spec] = getattr(cls, _SPECS)
+    for name, spec in specs.items():
+        factory = spec.get("default_factory", _MISSING)
+        default = spec.get("default", spec.default)
+        argument, value = name, name
+        if factory is not _MISSING:
+            values[f"_make_{name}"] = factory
+            argument = f"{name}=_missing"
+            value = f"_make_{name}() if {name} is _missing else {name}"
+        elif default is not _MISSING:
+            values[f"_default_{name}"] = default
+            argument = f"{name}=_default_{name}"
+        if spec.get("init", True):
+            (named if spec.kw_only else positional).append(argument)
             lines.append(f"_instance[{name!r}] = {value}")
-        elif field.default_factory is not missing:
-            lines.append(f"_instance[{name!r}] = {value}")
+        elif factory is not _MISSING:
+            lines.append(f"_instance[{name!r}] = _make_{name}()")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
+    arguments = ", ".join([*positional, *(["*", *named] if named else [])])
     body = "\n ".join(["_instance = self.__dict__", *lines])
     names: dict[str, Any] = {}
-    exec(f"def __init__({', '.join(arguments)}):\n {body}", values, names)  # noqa: S102 - as dataclasses does
+    exec(f"def __init__({arguments}):\n {body}", values, names)  # noqa: S102 - as dataclasses does
     init = names["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     init.__module__ = cls.__module__
-    init.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
+    written = {name: spec.written for name, spec in specs.items() if spec.get("init", True)}
+    init.__annotations__ = written | {"return": None}
     return init
 
 

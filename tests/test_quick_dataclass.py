@@ -153,3 +153,57 @@ def test_other_options_mean_the_same(options: dict[str, bool]) -> None:
     assert kind(value=1) == kind(value=1)
     assert hasattr(kind(value=1), "__dict__") != options.get("slots", False)
     assert ("value=1" in repr(kind(value=1))) == options.get("repr", True)
+
+
+@pytest.mark.parametrize("decorate", [QUICK, STANDARD])
+def test_named_fields_and_inherited_ones_mix(decorate: Any) -> None:
+    class Base:
+        first: int
+        second: int = 2
+
+    base = decorate(Base)
+
+    class Named(base):  # type: ignore[misc, valid-type]
+        third: int
+        made: list[int] = field(default_factory=list)
+
+        def __init_subclass__(cls) -> None:
+            """Allow classes below."""
+
+    kind = decorate(Named, kw_only=True)
+    assert str(inspect.signature(kind)).startswith("(first: 'int', second: 'int' = 2, *, third: 'int', made")
+    assert kind.__match_args__ == ("first", "second")
+    assert vars(kind(1, third=3)) == {"first": 1, "second": 2, "third": 3, "made": []}
+    with pytest.raises(TypeError, match="positional"):
+        kind(1, 2, 3)
+    assert [each.kw_only for each in dataclasses.fields(kind)] == [False, False, True, True]
+    with pytest.raises(ValueError, match="default_factory"):
+        decorate(type("Shared", (), {"__annotations__": {"some": "list"}, "some": []}))
+
+
+@pytest.mark.parametrize("decorate", [QUICK, STANDARD])
+def test_a_subclass_calls_the_first_init(decorate: Any) -> None:
+    class Base:
+        first: int
+
+    base = decorate(Base)
+
+    class Plain(base):  # type: ignore[misc, valid-type]
+        def __init__(self) -> None:
+            super().__init__(1)
+
+    assert vars(Plain()) == {"first": 1}
+    assert decorate(type("Below", (base,), {}))(5).first == 5
+
+
+def test_a_standard_dataclass_can_inherit() -> None:
+    class Base:
+        first: int
+
+    class Below(QUICK(Base, frozen=True)):  # type: ignore[misc]
+        second: int = 0
+
+    kind = dataclasses.dataclass(frozen=True)(Below)
+    assert vars(kind(1)) == {"first": 1, "second": 0}
+    with pytest.raises(TypeError, match="frozen"):
+        dataclasses.dataclass(type("Other", (QUICK(Base, frozen=True),), {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from tests.torture.lab import command
 HEAVY = {
     "asyncio",
     "email",
+    "hashlib",
     "http",
     "importlib.metadata",
     "jsonschema",
@@ -140,6 +141,59 @@ def test_what_only_reads_loads_no_pydantic(run_logist: RunLogist, tmp_path: Path
     assert tree(tmp_path) == before
 
 
+_PARSERS = ("lark", "regex", "ruamel", "logist.core.mermaid", "logist.workflows.", "logist.core.condition")
+"""What reads workflow files."""
+
+
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize(
+    ("args", "unused"),
+    [
+        (
+            ["job", "verify", "j1"],
+            (
+                *_PARSERS,
+                "hashlib",
+                "logist.cli.checkup",
+                "logist.config.settings",
+                "logist.agents.",
+                "logist.core.machine.routing",
+                "logist.core.template",
+                "logist.core.prompt",
+                "logist.roles",
+            ),
+        ),
+        (["job", "diff", "j1", "--stat"], ("logist.core.history.fold", "logist.workspace.workspace")),
+        (["inbox", "--json"], ("subprocess", "tempfile", "logist.core.history.fold")),
+        (
+            ["job", "replay", "j1"],
+            (
+                *_PARSERS,
+                "email",
+                "importlib.metadata",
+                "logist.agents.programs",
+                "logist.workspace.workspace",
+                "logist.cli.checkup.project_checks",
+                "logist.jobs.doctor",
+            ),
+        ),
+        (
+            ["doctor"],
+            (*_PARSERS, "email", "importlib.metadata", "socket", "logist.jobs.turn.answer_recording"),
+        ),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+@pytest.mark.usefixtures("answered_job")
+def test_a_command_loads_only_what_it_uses(
+    run_logist: RunLogist, args: list[str], unused: tuple[str, ...]
+) -> None:
+    ran = run_logist(*args, env=TIMED)
+    assert "error: " not in talk(ran.err), talk(ran.err)
+    assert ran.out
+    assert [name for name in sorted(loaded(ran.err)) if name.startswith(unused)] == []
+
+
 def test_importing_the_command_line_does_nothing_else(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import logist.cli"],
@@ -152,6 +206,82 @@ def test_importing_the_command_line_does_nothing_else(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, talk(done.stderr)) == (0, "", "")
     assert heavy(done.stderr) == set()
     assert tree(tmp_path) == {}
+
+
+NEVER = (
+    "concurrent.futures",
+    "difflib",
+    "email",
+    "logging",
+    "ruamel",
+    "secrets",
+    "socket",
+    "tempfile",
+    "tomllib",
+    "logist.agents.clients.",
+    "logist.agents.courier.fork_server",
+    "logist.agents.function",
+    "logist.agents.programs.",
+    "logist.agents.scripted",
+    "logist.agents.tools.",
+    "logist.core.condition.",
+    "logist.core.mermaid.",
+    "logist.core.sections.",
+    "logist.core.workflow.checking",
+    "logist.core.workflow.following",
+    "logist.jobs.archive.",
+    "logist.jobs.job_queue",
+    "logist.workflows.",
+    "logist.workspace.context.",
+    "logist.workspace.merge.",
+)
+"""What only workflows, merges, agents and many jobs need. A name that ends with a dot means the modules of a package."""
+UNSENT = ("logist.core.prompt.prompt", "logist.core.relevance.", "logist.core.step.plan")
+"""What only a request to an agent needs."""
+UNREAD = (
+    "logist.core.answer.exit_command",
+    "logist.core.text.outermost_json",
+    "logist.jobs.turn.agent_calls",
+)
+"""What only an answer needs."""
+UNCHANGED = (
+    "logist.workspace.checkpoint.",
+    "logist.workspace.workspace",
+    "subprocess",
+    "shutil",
+    "fractions",
+)
+"""What only a command needs that works with files of the workspace."""
+
+
+def find_loaded(report: str, families: Sequence[str]) -> list[str]:
+    names = loaded(report)
+    assert "logist.jobs.base.project" in names
+    return sorted(
+        name
+        for name in names
+        if any(name.startswith(each.rstrip(".") + ".") or name == each for each in families)
+    )
+
+
+def test_a_command_that_changes_a_job_loads_what_it_calls(run_logist: RunLogist, tmp_path: Path) -> None:
+    """Importing all that a command might need took most of its time."""
+    assert run_logist("init").code == 0
+    create = ("job", "create", "--id", "j1", "--prompt", "do it", "--no-repo")
+    answer = ("job", "poststep", "j1", "--response-string", command())
+    for args, unused in [
+        (create, (*NEVER, *UNSENT, *UNREAD)),
+        (("inbox", "note", "j1", "Look"), (*NEVER, *UNSENT, *UNREAD, *UNCHANGED)),
+        (("job", "preview", "j1"), NEVER),
+        (answer, NEVER),
+        (answer, NEVER),
+        (("job", "approve", "j1"), (*NEVER, *UNSENT, *UNREAD)),
+    ]:
+        if args is answer:
+            (tmp_path / ".logist" / "jobs" / "j1" / "workspace" / "a.txt").write_text("a", "utf-8")
+        ran = run_logist(*args, env=TIMED)
+        assert ran.code in (0, 11), talk(ran.err)  # 11: the job waits for approval
+        assert (args[:2], find_loaded(ran.err, unused)) == (args[:2], [])
 
 
 @pytest.mark.deep

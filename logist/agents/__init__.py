@@ -2,3 +2,7 @@
 
 `protocol.py` defines the request that all of them get.
 """
+
+from logist.lazy_modules import load_on_use
+
+load_on_use(globals())

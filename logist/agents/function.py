@@ -11,12 +11,10 @@ from typing import Any, TypeAlias
 
 from logist.agents.protocol import Ask, build_first_messages
 from logist.core.model import ErrorKind, JsonObject, Reply, TransportError, Usage
-from logist.core.money import money
+from logist.core.money import amounts
 from logist.core.money.amounts import MICROCENTS
 from logist.quick_dataclass import dataclass
 
-NAME = "function"
-"""The name of this agent in the history."""
 logger = logging.getLogger("logist")
 
 
@@ -93,7 +91,7 @@ def _build_reply(answer: object) -> Reply:
     for name in ("input_tokens", "output_tokens", "cost_cents"):
         if not getattr(given, name) >= 0:
             raise ValueError(f"{name} must not be negative, got {getattr(given, name)}")
-    cents, fraction = money.split_cents(round(Fraction(given.cost_cents) * MICROCENTS))
+    cents, fraction = amounts.split_cents(round(Fraction(given.cost_cents) * MICROCENTS))
     usage = Usage(
         input_tokens=int(given.input_tokens),
         output_tokens=int(given.output_tokens),

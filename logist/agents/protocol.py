@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from logist.config.working import SandboxRules, ToolRules
-from logist.core.answer.thinking import remove_thinking
+from logist.core.answer import thinking
 from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Provider, Reply, Request
-from logist.core.prompt.prompt import SEPARATOR
-from logist.core.text.outermost_json import measure_depth
+from logist.core.prompt.prompt_parts import SEPARATOR
+from logist.core.text import outermost_json
 from logist.quick_dataclass import dataclass
 
 GRACE = 3.0
@@ -25,6 +25,8 @@ MODEL = "model"
 """The agent that calls a model with tools, by the built-in client if that knows the provider, else through litellm."""
 LITELLM = "litellm"
 """The same agent, always through litellm."""
+FUNCTION = "function"
+"""The name of a Python function as an agent."""
 MODEL_AGENTS = frozenset({MODEL, LITELLM})
 """The agents that call a model; any other name is an agent program."""
 
@@ -212,7 +214,7 @@ def _make_sendable_name(name: str) -> str:
 def _build_extra_content(call: Call) -> JsonObject:
     """Return the field for what the provider wants back with the call; none if it isn't readable."""
     text = call.extra_content or "{}"
-    if measure_depth(text) > DEEPEST_EXTRA_CONTENT:
+    if outermost_json.measure_depth(text) > DEEPEST_EXTRA_CONTENT:
         return {}
     try:
         content = json.loads(text)
@@ -226,7 +228,7 @@ def build_conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = Fals
     chat = build_first_messages(ask)
     for turn in turns:
         if not turn.calls:
-            text = remove_thinking(turn.text).strip() or "(empty)"
+            text = thinking.remove_thinking(turn.text).strip() or "(empty)"
             chat += [{"role": "assistant", "content": text}, {"role": "user", "content": turn.follow_up}]
             continue
         calls = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,10 +13,11 @@ from typing import Annotated, Any
 
 from logist import documents
 from logist.agents.protocol import Ask
-from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
 from logist.core.replay.old_entry import find_logged_operation, read_old_answer
+from logist.core.text.surrogates import replace_surrogates
 from logist.errors import Damaged, InvalidFile, Refused
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 from logist.quick_model import Field
 from logist.store import HISTORY, history, segments
@@ -126,7 +126,7 @@ class Scripted:
         return self.answers, ask.index, ""
 
 
-_ITEM = re.compile(r"--[0-9]+-([0-9]+)$")
+_ITEM = compile_on_use(r"--[0-9]+-([0-9]+)$")
 """At the end of a child's id: the number of its item, from 1."""
 
 

@@ -19,7 +19,7 @@ from logist.errors import InvalidFile
 from logist.store import JobDir
 
 if TYPE_CHECKING:
-    from logist.agents.courier.fork_server import ForkServers
+    from logist.agents.courier.fork_servers import ForkServers
     from logist.config.environment import Environment
     from logist.config.settings import LoadedSettings
     from logist.config.trust import Trust
@@ -47,7 +47,7 @@ def open_plain_project(environment: Environment, jobs_dir: str | None) -> PlainP
     jobs = Path(environment.jobs_dir_name(jobs_dir, cwd))
     if settings is None or environment.agent_name() or describe_problem(jobs) or not str(jobs).isprintable():
         return None
-    return PlainProject(jobs, settings.data)
+    return PlainProject(jobs, settings.data, environment)
 
 
 def open_project(
@@ -59,13 +59,13 @@ def open_project(
     """Return the project around the current directory. Raises InvalidFile for an invalid config or role."""
     from dataclasses import replace
 
-    from logist.agents.courier.fork_server import ForkServers
+    from logist.agents.courier import fork_servers
     from logist.cli.stops import get_stop_code
     from logist.jobs.base import project_opening
 
     if couriers is None:
         command = click.get_current_context(silent=True)  # None in the pytest plugin
-        couriers = ForkServers(enabled=command is not None)
+        couriers = fork_servers.ForkServers(enabled=command is not None)
         if command is not None:
             command.call_on_close(couriers.close)
     project = project_opening.open_project(

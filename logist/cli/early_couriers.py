@@ -10,7 +10,7 @@ from itertools import islice
 
 import click
 
-from logist.agents.courier.fork_server import ForkServers
+from logist.agents.courier.fork_servers import ForkServers
 from logist.cli.current_job import get_current_directory
 from logist.config.environment import Environment
 from logist.errors import LogistError

@@ -6,6 +6,7 @@ import sys
 
 from logist.core.answer import exit_command
 from logist.core.model import Kind, Usage
+from logist.core.text import surrogates
 from logist.errors import UsageError
 from logist.jobs.base import job_reader
 from logist.jobs.base.project import ProjectContext
@@ -31,7 +32,7 @@ def read_given_answer(
             raise UsageError(f"interaction {sequence} is not an answer: its kind is {entry.kind}", fix=fix)
         return GivenAnswer(entry.response.raw_response, charge=charge)
     if text is not None:
-        return GivenAnswer(exit_command.replace_surrogates(text)[0], charge=charge)
+        return GivenAnswer(surrogates.replace_surrogates(text)[0], charge=charge)
     try:
         data = sys.stdin.buffer.read(LONGEST + 1) if source == "-" else _read_content(str(source))
     except OSError as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -210,8 +212,23 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_stopped)
     exit_code = run_command_line(sys.argv[1:] if args is None else list(args))
-    gc.freeze()  # the process ends: there is nothing to collect
+    if args is None:
+        _end_process(exit_code)
     sys.exit(exit_code)
+
+
+def _end_process(exit_code: int) -> None:
+    """End this process at once if nothing needs more; otherwise return, and Python ends it.
+
+    Taking apart all that a command has loaded takes a twentieth of its time, and the kernel does it anyway.
+    """
+    gc.freeze()  # there is nothing to collect
+    is_observed = sys.gettrace() is not None or sys.getprofile() is not None or sys.flags.interactive
+    if is_observed or threading.active_count() > 1:
+        return
+    atexit._run_exitfuncs()
+    if render.write_buffered_output():  # otherwise Python reports the error, and ends with another code
+        os._exit(exit_code)
 
 
 def run_command_line(args: list[str]) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.core.text.counts import format_count
-from logist.jobs.base.session import build_current_state, dump_state
+from logist.jobs.base.stored_records import build_current_state, dump_state
 from logist.store import JobDir
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -105,3 +105,9 @@ def find_provider(configured: Mapping[str, ProviderEntry], model: Model) -> Prov
     return Provider(
         name=OTHER_NAMES.get(name, name), base_url=base_url, protocol=entry.protocol, model=wire_model
     )
+
+
+def list_key_names(named: Iterable[str | None]) -> frozenset[str]:
+    """Return the environment variables with keys: those of the shipped providers, and those that a config names."""
+    shipped = (provider.api_key_env for provider in SHIPPED_PROVIDERS.values())
+    return frozenset(name for name in (*shipped, *named) if name)

@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from logist.config.price_table import PRICE_LISTS
+from logist.config import price_table
 from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen, PriceTier
 from logist.core.model.flow import MAX_STEPS, MOST_STEPS
 from logist.core.text.cache_patterns import DEFAULT_CACHES
@@ -202,7 +202,7 @@ class Retries(Frozen):
 
 def _build_shipped_model(provider: str, model: str, api_key_env: str) -> ModelEntry:
     """Return the entry of a model of the shipped price table."""
-    known = PRICE_LISTS[provider].models[model]
+    known = price_table.PRICE_LISTS[provider].models[model]
     return ModelEntry(
         provider_model=f"{provider}/{model}",
         api_key_env=api_key_env,

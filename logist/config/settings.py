@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from logist.config import coven
+from logist.config import coven, prices
 from logist.config.environment import find_coven_directory
 from logist.config.layering import (
     append_patterns_below,
@@ -23,7 +23,6 @@ from logist.config.layering import (
     require_owner,
 )
 from logist.config.merging import list_leaf_paths, merge_settings
-from logist.config.prices import find_known_model, suggest_providers
 from logist.config.programs import ProgramEntry, ProgramName
 from logist.config.providers import ProviderEntry, find_entry, is_local_without_key
 from logist.config.sections import (
@@ -48,8 +47,8 @@ from logist.config.sections import (
     WorkspaceRules,
 )
 from logist.config.working import SandboxRules, ToolRules
+from logist.core import review
 from logist.core.model import Approval, ConfiguredLimits, Frozen, JobSpec, Model
-from logist.core.review import is_blocking, is_run_by_logist
 from logist.documents import Document, read_document, suggest_names, validate_document
 from logist.errors import InvalidFile
 from logist.quick_dataclass import dataclass
@@ -143,7 +142,9 @@ def can_merge_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
     if choose_approval(settings, job.approval, job.review_mode) is not Approval.NONE:
         return False
     checks = settings.review.checks.values()
-    return not any(is_run_by_logist(check) and is_blocking(mode, check.severity) for check in checks)
+    return not any(
+        review.is_run_by_logist(check) and review.is_blocking(mode, check.severity) for check in checks
+    )
 
 
 DEFAULT = "default"
@@ -279,7 +280,7 @@ def _add_known_prices(model: Model) -> Model:
     """Return a model without any price with the prices and limits that the tables know."""
     if model.endpoint or (model.input_price, model.output_price) != (None, None):
         return model
-    known = find_known_model(model.provider_model)
+    known = prices.find_known_model(model.provider_model)
     if known is None:
         return model
     limits = {
@@ -292,14 +293,14 @@ def _add_known_prices(model: Model) -> Model:
 def advise_about_price(settings: Settings, model: Model) -> str:
     """Return how to fix the unknown price of a model: the lines to add to a config."""
     config = f".logist/{CONFIG_FILE}"
-    prices = ["input_price: DOLLARS", "output_price: DOLLARS"]
+    wanted = ["input_price: DOLLARS", "output_price: DOLLARS"]
     unit = "in US dollars per million tokens, from the price list of the provider"
     if model.name in settings.models:
-        advice = f"add two lines to models.{model.name} in {config}: `{prices[0]}` and `{prices[1]}`, {unit}"
+        advice = f"add two lines to models.{model.name} in {config}: `{wanted[0]}` and `{wanted[1]}`, {unit}"
         free = "one line: `price: free`"
     else:
         begin = f"models: {{{json.dumps(model.name)}: {{provider_model: {json.dumps(model.provider_model)}"
-        advice = f"add to {config}: {', '.join([begin, *prices])}}}}}, {unit}"
+        advice = f"add to {config}: {', '.join([begin, *wanted])}}}}}, {unit}"
         free = "instead of the prices: `price: free`"
     if not model.api_key_env:
         advice += f"; if it runs on your own machine, {free}"
@@ -307,7 +308,7 @@ def advise_about_price(settings: Settings, model: Model) -> str:
 
 
 def _unknown_model_error(settings: Settings, name: str) -> InvalidFile:
-    providers = suggest_providers(name)
+    providers = prices.suggest_providers(name)
     advice = suggest_names(name, settings.models) or ""
     if providers:
         advice = f"did you mean {' or '.join(f'`{each}`' for each in providers)}?"

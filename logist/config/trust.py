@@ -7,7 +7,6 @@ each project, a digest of the value of each such key. Changing other keys needs 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +20,7 @@ from logist.config.locking import hold_lock
 from logist.config.sections import PRICES, THIS_MACHINE
 from logist.config.settings import LoadedSettings, Settings, can_merge_automatically, has_known_address
 from logist.core.model import CHECKS, Role
+from logist.digests import compute_sha256
 from logist.errors import InvalidFile, LogistError
 from logist.quick_dataclass import dataclass
 
@@ -369,4 +369,4 @@ def _get_record_key(home: Path) -> str:
 
 def _compute_digest(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return compute_sha256(text.encode("utf-8", "surrogatepass"))

@@ -1,32 +1,35 @@
 """Files that people write, in YAML or JSON: read with positions, validated with a model, edited in place."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from logist.documents.checking import (
-    find_document_faults,
-    find_key_path,
-    find_misspelled_keys,
-    find_unknown_keys,
-    list_known_keys,
-    remove_keys,
-    suggest_key,
-    suggest_names,
-    validate_document,
-)
-from logist.documents.reading import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    Document,
-    open_file,
-    parse_document,
-    read_content,
-    read_document,
-    read_document_text,
-)
+from typing import TYPE_CHECKING
+
+from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
-    from logist.documents.editing import dump_yaml, edit_text
+    from logist.documents.checking import (
+        find_document_faults,
+        find_key_path,
+        find_misspelled_keys,
+        find_unknown_keys,
+        list_known_keys,
+        remove_keys,
+        suggest_key,
+        suggest_names,
+        validate_document,
+    )
+    from logist.documents.editing import edit_text
+    from logist.documents.reading import (
+        MAX_BYTES,
+        MAX_DEPTH,
+        Document,
+        open_file,
+        parse_document,
+        read_content,
+        read_document,
+        read_document_text,
+    )
+    from logist.documents.writing import dump_yaml
 
 __all__ = [
     "MAX_BYTES",
@@ -50,9 +53,31 @@ __all__ = [
     "validate_document",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load `editing` when it is needed: it loads a YAML library, which reading simple files does not."""
-    if name in ("dump_yaml", "edit_text"):
-        return getattr(import_module(f"{__name__}.editing"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+load_on_use(
+    globals(),
+    {
+        "checking": (
+            "find_document_faults",
+            "find_key_path",
+            "find_misspelled_keys",
+            "find_unknown_keys",
+            "list_known_keys",
+            "remove_keys",
+            "suggest_key",
+            "suggest_names",
+            "validate_document",
+        ),
+        "editing": ("edit_text",),
+        "reading": (
+            "MAX_BYTES",
+            "MAX_DEPTH",
+            "Document",
+            "open_file",
+            "parse_document",
+            "read_content",
+            "read_document",
+            "read_document_text",
+        ),
+        "writing": ("dump_yaml",),
+    },
+)

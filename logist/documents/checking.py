@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -71,9 +70,7 @@ def find_misspelled_keys(model: type[BaseModel], document: Document) -> dict[Pat
     return {
         path: problem
         for path, problem in find_unknown_keys(model, document).items()
-        if difflib.get_close_matches(
-            str(path[-1]).lower(), _collect_known_keys(model, path[:-1]), n=1, cutoff=_SLIP
-        )
+        if _find_close_matches(str(path[-1]), _collect_known_keys(model, path[:-1]), n=1, cutoff=_SLIP)
     }
 
 
@@ -183,7 +180,13 @@ def _find_misspelled(problems: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _find_similar(word: str, names: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=3, cutoff=0.6)
+    return _find_close_matches(word, [name.lower() for name in names], n=3, cutoff=0.6)
+
+
+def _find_close_matches(word: str, names: Iterable[str], *, n: int, cutoff: float) -> list[str]:
+    from difflib import get_close_matches  # noqa: PLC0415 - only the advice of an error needs it
+
+    return get_close_matches(word.lower(), [*names], n=n, cutoff=cutoff)
 
 
 def _find_line(document: Document, path: Path) -> int:

@@ -50,12 +50,8 @@ MUCH = 1000
 """More values, or hundreds of characters, than a person will read."""
 
 
-def dump_yaml(data: Mapping[str, object]) -> str:
-    """Return the values as a new YAML text, in block style.
-
-    Texts of several lines are written as literal blocks. Very large data is written as JSON, which is valid
-    YAML and much faster to write and read.
-    """
+def dump_any_yaml(data: Mapping[str, object]) -> str:
+    """Return the values as a new YAML text; see `writing.dump_yaml`."""
     if _estimate_weight(data) > MUCH:
         return _dump_json(data) + "\n"
     return _dump_value(dict(data), flow=False) + "\n"

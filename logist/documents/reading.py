@@ -6,7 +6,6 @@ import errno
 import json
 import math
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 from logist.core.text.simple_yaml import parse_with_lines
 from logist.errors import InvalidFile
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 MAX_BYTES = 1024 * 1024
@@ -23,7 +23,7 @@ MAX_DEPTH = 64
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _GIVEN = ("/dev/fd", "/proc/self/fd")
 
-_JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
+_JSON_TOKEN = compile_on_use(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
 
 
 @dataclass(frozen=True)

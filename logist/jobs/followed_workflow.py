@@ -109,7 +109,7 @@ def _read_child(jobs_dir: str, job_id: str, depth: int) -> SeenChild:
 
 
 def _rebuild_child_state(jobs_dir: str, job_id: str) -> dict[str, Any]:
-    from logist.jobs.base.session import build_current_state, dump_state  # noqa: PLC0415 - few children need it
+    from logist.jobs.base.stored_records import build_current_state, dump_state  # noqa: PLC0415 - few children need it
 
     job = JobDir.open(Path(jobs_dir), job_id)
     loaded = job.load()

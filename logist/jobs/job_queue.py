@@ -11,15 +11,15 @@ from contextlib import suppress
 from dataclasses import replace
 from heapq import merge
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, Kind, State, Status
 from logist.errors import Busy, LogistError, ProviderError, Stopped, StorageError
 from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import load_session, read_current_state
+from logist.jobs.base.session import load_session
+from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import outages
@@ -29,7 +29,11 @@ from logist.store import JobDir, due_notifications, list_jobs
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief
 from logist.store.listing import list_job_ids
-from logist.store.provider_wait import ProviderWait
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import ProjectContext
+    from logist.jobs.base.result import CommandResult
+    from logist.store.provider_wait import ProviderWait
 
 RUN = Choice(command="run")
 """What each step of a run does by default."""

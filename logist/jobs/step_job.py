@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.protocol import MODEL_AGENTS
-from logist.core.answer import exit_command
 from logist.core.history import fold
 from logist.core.machine import limits, steward
 from logist.core.machine.limits import Halt
@@ -29,13 +28,12 @@ from logist.core.model import (
 from logist.core.money import money
 from logist.core.step import step
 from logist.core.step.step import Idle, StepPlan
+from logist.core.text import surrogates
 from logist.errors import Busy, ProviderError, Refused
 from logist.jobs.base import family
-from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
-from logist.jobs.children.family_limits import PreparedCall
 from logist.jobs.setup import workspace_setup
 from logist.jobs.steward import job_merge, steward_decisions
 from logist.jobs.turn import (
@@ -46,11 +44,16 @@ from logist.jobs.turn import (
     outages,
     unfinished_turns,
 )
-from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.observation import Answered
 from logist.quick_dataclass import dataclass
-from logist.store.provider_wait import ProviderWait
-from logist.workspace import Checkpoint
+
+if TYPE_CHECKING:
+    from logist.agents.courier.ask_files import RecordedAsk
+    from logist.jobs.base.project import ProjectContext
+    from logist.jobs.children.family_limits import PreparedCall
+    from logist.jobs.turn.next_request import Choice
+    from logist.store.provider_wait import ProviderWait
+    from logist.workspace import Checkpoint
 
 MOST_TRIES = 3
 """How often a step checks the limits again if they change while it checks them."""
@@ -331,7 +334,7 @@ def _record_supplied_answer(
 
 
 def _build_reply(project: ProjectContext, answer: GivenAnswer) -> Reply:
-    text, redactions = project.redact(exit_command.replace_surrogates(answer.text)[0])
+    text, redactions = project.redact(surrogates.replace_surrogates(answer.text)[0])
     finish = "broken_encoding" if answer.broken else None
     return Reply(text=text, usage=answer.charge, finish=finish, redactions=redactions)
 

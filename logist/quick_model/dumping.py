@@ -47,7 +47,7 @@ def dump_fields(
 ) -> dict[str, Any]:
     """Return the fields of a model, without the serializer of its class."""
     extra = model._extra
-    values = {**vars(model), **extra} if extra else vars(model).copy()
+    values = {**model._own_values, **extra} if extra else vars(model).copy()
     if is_wanted is not EVERYTHING:
         values = {name: value for name, value in values.items() if is_wanted(name)}
     if options.leaves_out:

@@ -18,6 +18,8 @@ _CHANGEABLE = (list, dict)
 _DEEPEST_JSON = 200
 """The most levels of JSON text that are read; pydantic's limit."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_MOST_SHAPES = 200
+"""How many shapes of data are remembered for each class."""
 _set_attribute = object.__setattr__
 
 
@@ -30,6 +32,17 @@ class _Plan(NamedTuple):
     """The fields in their order, with the defaults that instances can share."""
     makers: tuple[tuple[str, str, Callable[[Any], Any]], ...]
     """For all other fields: the name, that in data, and what returns the default or raises Misfit if there is none."""
+    shapes: dict[tuple[Any, ...], _DataShape]
+    """By the names in data and the types of their values; for data with unknown names or aliases there is none."""
+
+
+class _DataShape(NamedTuple):
+    """What is left to do for data with certain names and types, after its values are copied."""
+
+    checks: tuple[tuple[str, Callable[[Any], Any]], ...]
+    """Of the fields whose values don't fit by their types alone."""
+    makers: tuple[tuple[str, Callable[[Any], Any]], ...]
+    """Of the fields that the data doesn't have, and whose defaults can't be shared."""
 
 
 class BaseModel:
@@ -113,6 +126,26 @@ class BaseModel:
         if type(data) is not dict or cls._hooks:
             data = cls._prepare(data)
         plan = cls._plans.get(strict) or cls._build_plan(strict)
+        # A history has thousands of entries with the same names and types, and a copy is much faster than the loop below.
+        types = (*data, *map(type, data.values()))
+        if shape := plan.shapes.get(types):
+            values = plan.defaults | data
+            try:
+                for name, run in shape.checks:
+                    values[name] = run(values[name])
+            except Misfit:
+                return cls._fill_slowly(instance, data, plan, types)  # it collects the problems of all fields
+            for name, make in shape.makers:
+                values[name] = make(data)
+            _set_values(instance, values)
+            _set_extra(instance, None)
+            _set_set_names(instance, {*data})
+            return cls._call_after_hooks(instance, data) if cls._hooks else instance
+        return cls._fill_slowly(instance, data, plan, types)
+
+    @classmethod
+    def _fill_slowly(cls, instance: Any, data: Any, plan: _Plan, types: tuple[Any, ...]) -> Any:
+        """Like `_fill`, for data of any shape; remembers its shape."""
         fields = plan.fields if not cls._aliases else cls._find_fields(plan, data)
         values = plan.defaults.copy()
         unknown: dict[str, Any] = {}
@@ -138,6 +171,26 @@ class BaseModel:
         if cls._aliases:
             names = {fields[key][0] if key in fields else key for key in names}
         instance.__setstate__((values, extra, names))
+        if not unknown and len(plan.shapes) < _MOST_SHAPES:
+            cls._remember_shape(plan, data, types)
+        return cls._call_after_hooks(instance, data)
+
+    @classmethod
+    def _remember_shape(cls, plan: _Plan, data: Any, types: tuple[Any, ...]) -> None:
+        if cls._aliases:
+            return
+        checks = []
+        for key, value in data.items():
+            name, exact, run = plan.fields[key]
+            if name != key:
+                return
+            if exact is not None and type(value) not in exact:
+                checks.append((name, run))
+        makers = tuple((name, make) for name, _, make in plan.makers if name not in data)
+        plan.shapes[types] = _DataShape(tuple(checks), makers)
+
+    @classmethod
+    def _call_after_hooks(cls, instance: Any, data: Any) -> Any:
         for name in cls._hooks.get("after", ()):
             instance = _call_hook(getattr(cls, name), instance, data)
         return instance
@@ -183,7 +236,7 @@ class BaseModel:
             defaults[name] = field.default
             if make := _find_maker(field):
                 makers.append((name, key, make))
-        plan = cls._plans[strict] = _Plan(fields, defaults, tuple(makers))
+        plan = cls._plans[strict] = _Plan(fields, defaults, tuple(makers), {})
         return plan
 
     # Writing
@@ -239,11 +292,11 @@ class BaseModel:
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
         """Return a copy with some values replaced, which are not checked."""
-        values, extra = {**vars(self)}, self._extra and {**self._extra}
+        values, extra = {**self._own_values}, self._extra and {**self._extra}
         names = {*self._set_names}
         if update:
-            if self.model_config.get("extra") == "allow":
-                fields = type(self).model_fields
+            fields = type(self).model_fields
+            if self.model_config.get("extra") == "allow" and not fields.keys() >= update.keys():
                 extra = {
                     **(extra or {}),
                     **{name: value for name, value in update.items() if name not in fields},
@@ -261,26 +314,34 @@ class BaseModel:
 
     def _copy_as_default(self) -> Self:
         """Return an instance that shares nothing that can be changed."""
-        values = vars(self)
+        values = self._own_values
         if not any(isinstance(value, _CHANGEABLE) for value in values.values()):
             return self
         copies = {name: copy_default(value) for name, value in values.items()}
         return self._rebuild(copies, self._extra, {*self._set_names})
 
+    @property
+    def _own_values(self) -> dict[str, Any]:
+        """The values of the known fields."""
+        values = vars(self)
+        return _select(values, type(self).model_fields) if self._extra else values
+
     def __getstate__(self) -> tuple[dict[str, Any], dict[str, Any] | None, set[str]]:
-        return {**vars(self)}, self._extra, self._set_names
+        return {**self._own_values}, self._extra, self._set_names
 
     def __setstate__(self, state: tuple[dict[str, Any], dict[str, Any] | None, set[str]]) -> None:
         values, extra, names = state
-        _set_attribute(self, "__dict__", values)
-        _set_attribute(self, "_extra", extra)
-        _set_attribute(self, "_set_names", names)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an unknown field of a newer version."""
-        if name[0] != "_" and self._extra and name in self._extra:
-            return self._extra[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if extra:
+            # Unknown fields are attributes too. With __getattr__, Python would find every attribute eight times more slowly.
+            cls = type(self)
+            values = values | {
+                name: value
+                for name, value in extra.items()
+                if name[:1] != "_" and name not in cls.model_fields and not hasattr(cls, name)
+            }
+        _set_values(self, values)
+        _set_extra(self, extra)
+        _set_set_names(self, names)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.model_config.get("frozen"):
@@ -303,10 +364,10 @@ class BaseModel:
     def __hash__(self) -> int:
         if not self.model_config.get("frozen"):
             raise TypeError(f"unhashable type: {type(self).__name__!r}")
-        return hash((type(self), *vars(self).values()))
+        return hash((type(self), *self._own_values.values()))
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        yield from vars(self).items()
+        yield from self._own_values.items()
         yield from (self._extra or {}).items()
 
     def __repr__(self) -> str:
@@ -314,6 +375,16 @@ class BaseModel:
 
     def __str__(self) -> str:
         return " ".join(f"{name}={value!r}" for name, value in self)
+
+
+# Quicker than object.__setattr__, which looks for these again each time.
+_set_values, _set_extra, _set_set_names = (
+    vars(BaseModel)[name].__set__ for name in ("__dict__", "_extra", "_set_names")
+)
+
+
+def _select(values: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in names}
 
 
 def build_checks(*models: Any) -> None:

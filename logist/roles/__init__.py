@@ -6,8 +6,9 @@ shipped roles needs none of them.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, RoleProblem, Roles, role_hash
@@ -25,8 +26,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "loading" if name == "load_roles" else "loaded"
-    return getattr(import_module(f"{__name__}.{home}"), name)
+load_on_use(
+    globals(),
+    {
+        "loaded": ("FALLBACK", "INTERNAL", "LoadedRole", "Origin", "RoleProblem", "Roles", "role_hash"),
+        "loading": ("load_roles",),
+    },
+)

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from logist.core import template
-from logist.core.answer.output_schema import schema_fault
+from logist.core.answer import output_schema
 from logist.core.model import Permission, Role
 from logist.core.prompt import role_template
 from logist.core.template import data
@@ -21,10 +21,6 @@ from logist.roles.files import RoleEntry
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, RoleProblem
 from logist.roles.markdown import AGENT_PROMPT
 
-TEMPLATE_NAMES = frozenset(
-    {*role_template.NAMES, *data.FIELDS, "input", "output", "steps", "parentId", "aggregatedResults"}
-)
-"""The names that a role's template may begin with."""
 MANDATORY = ("name", "description", "instructions", "llm_model")
 KEYS = (*Role.model_fields, "base")
 """The keys of a role file."""
@@ -158,6 +154,13 @@ def _require_mandatory(entry: RoleEntry, data: dict[str, Any], found: _Found, *,
                 found.add_error(attribute, entry.invalid_error(f"`{attribute}` is empty", attribute))
 
 
+def list_template_names() -> frozenset[str]:
+    """Return the names that a role's template may begin with."""
+    return frozenset(
+        {*role_template.NAMES, *data.FIELDS, "input", "output", "steps", "parentId", "aggregatedResults"}
+    )
+
+
 def _has_template(data: dict[str, Any]) -> bool:
     template = data.get("prompt_template")
     return bool(template.strip()) if isinstance(template, str) else template is not None
@@ -185,8 +188,8 @@ def _check_fields(entry: RoleEntry, data: dict[str, Any], lines: dict[str, int],
         found.add_error(
             "badge", entry.invalid_error(f"`badge` must be an emoji, or at most {MAX_BADGE} letters", "badge")
         )
-    output_schema = data.get("output_schema")
-    if isinstance(entry.data.get("output_schema"), dict) and (fault := schema_fault(output_schema)):
+    schema = data.get("output_schema")
+    if isinstance(entry.data.get("output_schema"), dict) and (fault := output_schema.schema_fault(schema)):
         found.add_error("output_schema", entry.invalid_error(f"`output_schema` {fault}", "output_schema"))
     types = data.get("applicable_task_types")
     for number, task_type in enumerate(types if isinstance(types, list) else ()):
@@ -257,7 +260,7 @@ def _check_template(entry: RoleEntry, text: object) -> Iterator[RoleProblem]:
     if not isinstance(text, str):
         return
     first = _find_template_line(entry)
-    for problem in template.find_template_problems(text, TEMPLATE_NAMES):
+    for problem in template.find_template_problems(text, list_template_names()):
         inside = problem.line or 1
         line = first + inside - 1 if first else entry.find_line("prompt_template")
         where = "" if first else f" (line {inside} of the template)"

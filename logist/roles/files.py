@@ -11,6 +11,7 @@ from typing import Any
 
 from logist.documents import MAX_BYTES, Document, read_document
 from logist.errors import InvalidFile
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 from logist.resources import find_resource
 from logist.roles.markdown import AGENT_PROMPT, MARKDOWN, has_front_matter, read_markdown
@@ -26,7 +27,7 @@ FORM = frozenset(
 )
 """Keys that show that a file contains one role, and not several by their names."""
 
-_NAME_LINE = re.compile(r"(?:^|[{,])\s*[\"']?name[\"']?\s*:\s*[\"']?([^\"'#,}\n]+)", re.MULTILINE)
+_NAME_LINE = compile_on_use(r"(?:^|[{,])\s*[\"']?name[\"']?\s*:\s*[\"']?([^\"'#,}\n]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

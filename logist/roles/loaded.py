@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from logist.core.model import Role
+from logist.digests import compute_sha256
 from logist.documents import suggest_names
 from logist.errors import InvalidFile, UsageError
 from logist.quick_dataclass import dataclass
@@ -129,4 +129,4 @@ def role_hash(role: Role) -> str:
     """Return the sha256 (hex) of the role as canonical JSON, without fields that have their default value."""
     data = role.model_dump(mode="json", exclude_defaults=True)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return compute_sha256(text.encode("utf-8"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable
 from typing import Any
 
+from logist.digests import compute_sha256
 from logist.errors import LogistError
 from logist.resources import find_resource_name
 from logist.roles.shipped import DIGEST, ROWS
@@ -22,13 +22,13 @@ def list_shipped_roles(layers: Iterable[str]) -> list[dict[str, Any]] | None:
         if any(map(_has_files, layers)):
             return None
         folder = find_resource_name("roles")
-        digest = hashlib.sha256()
+        contents = []
         for name in sorted(os.listdir(folder)):
             with open(os.path.join(folder, name), "rb") as file:
-                digest.update(file.read())
+                contents.append(file.read())
     except (OSError, LogistError):
         return None
-    if digest.hexdigest() != DIGEST:
+    if compute_sha256(*contents) != DIGEST:
         return None
     return [row | {"file": os.path.join(folder, row["file"])} for row in ROWS]
 

@@ -6,8 +6,9 @@ only what the command uses.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.store import flushing as flushing
@@ -55,25 +56,15 @@ __all__ = [
     "require_local",
 ]
 
-_HOMES = {
-    "entries": ("Position",),
-    "files": ("dump_json", "replace_file"),
-    "filesystem": ("describe_problem", "filesystem_type", "require_local"),
-    "history": ("REPLACE_BELOW", "Appended", "HistoryProblem", "ProblemKind"),
-    "inflight": ("Exchange", "Exchanges"),
-    "jobdir": ("IN_THE_MAKING", "JobDir", "LoadedJob", "list_jobs"),
-    "lock": ("Holder", "Lock", "LockProcess"),
-}
-
-
-_MODULES = ("flushing", "inflight", "lock", "provider_wait", "restore_record", "segments", "verification")
-"""Modules that `jobdir` and `history` load on first use."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"logist.store.{name}")
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"logist.store.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+load_on_use(
+    globals(),
+    {
+        "entries": ("Position",),
+        "files": ("dump_json", "replace_file"),
+        "filesystem": ("describe_problem", "filesystem_type", "require_local"),
+        "history": ("REPLACE_BELOW", "Appended", "HistoryProblem", "ProblemKind"),
+        "inflight": ("Exchange", "Exchanges"),
+        "jobdir": ("IN_THE_MAKING", "JobDir", "LoadedJob", "list_jobs"),
+        "lock": ("Holder", "Lock", "LockProcess"),
+    },
+)

@@ -13,7 +13,6 @@ values.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from logist.core.text.json_object import JsonObject
+from logist.digests import compute_sha256
 from logist.errors import Damaged, Refused, StorageError
 from logist.regular_files import MOST
 from logist.store import files
@@ -130,7 +130,7 @@ def seal_entry(entry: JsonObject, sequence: int, previous: str | None) -> tuple[
     kept = {key: value for key, value in entry.items() if key not in own}
     complete: JsonObject = {"sequence": sequence, **kept, "previous": previous}
     body = files.dump_json(complete)
-    complete["checksum"] = hashlib.sha256(body).hexdigest()
+    complete["checksum"] = compute_sha256(body)
     if len(body) + _SEAL + len(b",\n") > LONGEST:
         message = f"interaction {sequence} is too large: {len(body):,} bytes, the limit is {LONGEST:,} bytes"
         raise StorageError(message, fix="nothing was written; try again with a shorter answer")
@@ -142,9 +142,7 @@ def verify_line(line: bytes) -> str | None:
     ending = line[-_SEAL:]
     if not ending.startswith(_MEMBER):
         return None
-    hashed = hashlib.sha256(memoryview(line)[:-_SEAL])  # a line may be long: it is not copied
-    hashed.update(b"}")
-    digest = hashed.hexdigest()
+    digest = compute_sha256(memoryview(line)[:-_SEAL], b"}")  # a line may be long: it is not copied
     return digest if ending == b'%b%b"}' % (_MEMBER, digest.encode()) else None
 
 

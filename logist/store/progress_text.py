@@ -1,10 +1,12 @@
-"""Says what an agent does, on one line for a person."""
+"""Says what an agent does, on one line for a person, and which records are events."""
 
 from __future__ import annotations
 
 from logist.core.money import amounts
 from logist.store.progress import Activity, ActivityRecord
 
+WORDS_SECONDS = 10.0
+"""Seconds between two lines about the output of an agent program, where each line is printed."""
 _VERBS = {
     Activity.BEGUN: "starting",
     Activity.ASKED: "waiting for the answer",
@@ -53,3 +55,23 @@ def _describe_amounts(record: ActivityRecord, seconds: float, *, short: bool) ->
 def _format_seconds(seconds: float) -> str:
     minutes, rest = divmod(int(min(seconds, 1e9)), 60)
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+class EventFilter:
+    """Chooses the records that are events, for an output where each line stays."""
+
+    def __init__(self) -> None:
+        self._printed: dict[str, ActivityRecord] = {}
+
+    def is_event(self, job_id: str, record: ActivityRecord) -> bool:
+        """Whether to print the record of a job. The last words of an answer are none."""
+        if record.activity in (Activity.BEGUN, Activity.ANSWERING):
+            return False
+        last = self._printed.get(job_id)
+        is_same_run = last is not None and last.run == record.run
+        if last is not None and is_same_run and record.activity in (Activity.WORKING, Activity.WAITING):
+            is_repeated = last.activity == record.activity
+            if is_repeated and record.seconds < last.seconds + WORDS_SECONDS:
+                return False
+        self._printed[job_id] = record
+        return True

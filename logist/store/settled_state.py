@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
+from logist.digests import compute_sha256
 from logist.errors import StorageError
 from logist.regular_files import read_regular
 from logist.store.files import dump_json
@@ -31,6 +31,6 @@ def compute_checksum(state: dict[str, Any]) -> str:
     """
     body = {key: value for key, value in state.items() if key != "checksum"}
     try:
-        return hashlib.sha256(dump_json(body)).hexdigest()
+        return compute_sha256(dump_json(body))
     except StorageError:
         return ""

@@ -107,7 +107,7 @@ def _find_post_refusal(headers: Headers, host: str) -> _Refusal | None:
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         return _Refusal(415, f"refused: expected a form ({FORM})")
     length = headers.get("content-length", "")
-    if not (length.isascii() and length.isdigit()):
+    if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
         return _Refusal(411, "refused: the request doesn't say its length")
     if int(length) > MOST_BYTES:
         return _Refusal(413, f"the form is too large: at most {MOST_BYTES:,} bytes")

@@ -6,10 +6,11 @@ from typing import Any
 
 from logist.core.answer import findings, plans, questions
 from logist.core.machine import waiting
-from logist.core.model import Interaction, Kind, State
-from logist.errors import LogistError, Refused
+from logist.core.machine.job_row import build_job_row
+from logist.core.model import Interaction, Kind, Phase, State, Status
+from logist.errors import LogistError, UsageError
 from logist.jobs.base import specs
-from logist.jobs.base.job_reader import read_interactions
+from logist.jobs.base.plain_reader import read_interaction
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.steward.inbox import InboxItem, read_step_task
@@ -17,6 +18,7 @@ from logist.jobs.steward.inbox_decisions import DecisionChoice, Input, list_deci
 from logist.jobs.steward.job_diff import Scope, compare_job
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
+from logist.web.agent_tail import AgentEvent, read_tail
 from logist.web.served_project import ServedProject
 from logist.web.sessions import WebSession
 from logist.workspace.comparison import FileDifference
@@ -34,6 +36,10 @@ class JobHead:
     row: dict[str, Any]
     """As in a listing."""
     choices: list[DecisionChoice]
+    progress: str | None = None
+    """What its agent does at the moment; None if none works."""
+    events: tuple[AgentEvent, ...] = ()
+    """The last of what that agent has done."""
 
     @property
     def id(self) -> str:
@@ -59,6 +65,13 @@ class Changes:
     problem: str | None = None
     """Why they are not known."""
     left_out: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    """What the two sides are, such as `start of the job` and `workspace`."""
+    notes: tuple[str, ...] = ()
+    patch: bytes = b""
+    is_whole: bool = True
+    """Whether that is all of the patch."""
 
     @property
     def added(self) -> int:
@@ -76,21 +89,47 @@ def load_head(served: ServedProject, session: WebSession, job_id: str) -> JobHea
     state = load_session(project, job).state
     seen = served.look()
     item = next((each for each in seen.inbox if each.job == job_id), None)
-    row = seen.rows.get(job_id) or {"status": state.status.value, "merged": None, "next_command": ""}
+    # A job that was just created may not be in the list yet.
+    row = seen.rows.get(job_id) or build_job_row(job_id, state.model_dump(mode="json"), running=False)
     waits_for_provider = item is not None and item.kind == waiting.PROVIDER
-    return JobHead(
-        project, job, state, item, row, list_decisions(state, waits_for_provider=waits_for_provider)
-    )
+    choices = list_decisions(state, waits_for_provider=waits_for_provider)
+    progress, events = read_tail(job)
+    return JobHead(project, job, state, item, row, choices, progress, tuple(events))
 
 
-def find_changes(head: JobHead) -> Changes:
-    """Compare the workspace, as it is now, with where the job began."""
-    try:
-        with compare_job(head.project, head.job, head.state, Scope()) as compared:
-            files = compared.comparison.list_files()
-            return Changes(files, compared.compute_review_hash(), left_out=compared.comparison.left_out)
-    except Refused:
+MOST_PATCH = 8_000_000
+"""Bytes of a patch that are read for a page."""
+
+
+def find_changes(head: JobHead, scope: Scope = Scope(), *, most_lines: int | None = None) -> Changes:  # noqa: B008 - it can't change
+    """Compare the workspace, as it is now, with where the job began, or what `scope` says.
+
+    `most_lines`: leave the patch out if more lines differ. All of it comes from one reading of the files, so the review
+    hash names exactly the files whose lines are shown. Raises UsageError for an unknown interaction.
+    """
+    if head.state.start_checkpoint is None:
         return Changes([], None, "no agent has worked on this job yet")
+    try:
+        with compare_job(head.project, head.job, head.state, scope) as compared:
+            files = compared.comparison.list_files()
+            patch, is_whole = b"", True
+            if (
+                most_lines is None
+                or sum((each.added or 0) + (each.deleted or 0) for each in files) <= most_lines
+            ):
+                patch, is_whole = compared.comparison.read_patch(MOST_PATCH)
+            return Changes(
+                files,
+                compared.compute_review_hash(),
+                left_out=compared.comparison.left_out,
+                before=compared.before,
+                after=compared.after,
+                notes=compared.notes,
+                patch=patch,
+                is_whole=is_whole,
+            )
+    except UsageError:
+        raise
     except LogistError as error:
         return Changes([], None, error.message)
 
@@ -121,12 +160,13 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
     """Gather what a person reads before deciding."""
     state, data = head.state, head.state.model_dump(mode="json")
     spec = specs.read_job_spec(head.job, draft=True, accept_slips=True)
-    answer, notes = None, []
-    for entry in read_interactions(head.job):
-        if entry.kind is Kind.ASK:
-            answer = entry
-        if entry.kind is Kind.NOTE:
-            notes.append(entry)
+    asked, noted = None, []
+    for entry in head.job.read_entries():  # without the models: there may be thousands
+        if entry["kind"] == Kind.ASK:
+            asked = entry
+        elif entry["kind"] == Kind.NOTE:
+            noted.append(entry)
+    answer = read_interaction(asked) if asked is not None else None
     said = " ".join(state.last.summary.split()) if state.last is not None else ""
     reason = head.item.reason if head.item is not None else " ".join(state.reason.split())
     plan = plans.find_waiting_plan(data)
@@ -146,7 +186,7 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
         ],
         findings=[findings.format_finding(each) for each in state.findings or ()],
         evidence=list(_list_evidence(head, changes)),
-        notes=notes,
+        notes=[read_interaction(entry) for entry in noted],
     )
 
 
@@ -167,7 +207,9 @@ def get_default_answer(head: JobHead) -> str:
     """Return the form of an answer, for a person who answers instead of an agent."""
     verdict = '  "output": {"verdict": "PASS", "issues": [], "suggestions": []},\n'
     stuck = head.state.place.stuck
-    is_review = stuck is not None and stuck.phase.value == "reviewer"
+    is_review = head.state.status is Status.REVIEW_REQUIRED or (
+        stuck is not None and stuck.phase is Phase.REVIEWER
+    )
     return (
         '{\n  "action": "COMPLETED",\n  "evidence_files": [],\n'
         f'{verdict if is_review else ""}  "summary_for_supervisor": ""\n}}\n'

@@ -58,13 +58,15 @@ class ServedProject:
         self.home: Path = context.home
         self.name = context.home.parent.name
         self.costs = DailyStatistics()
+        self.is_closing = False
+        """True when the server stops: then the streams of changes end, because it waits for them."""
         self._lock = Lock()
         self._seen = SeenJobs(0, {}, {}, [])
         self._seen_at = 0.0
 
     def open(self, session: WebSession) -> ProjectContext:
         """Return the project for the decisions of a person. Config and roles are read again, since they may have changed."""
-        return replace(self._open_context(), steward=session.steward, via="page")
+        return replace(self._open_context(), steward=session.steward, via="page", may_sign=session.is_owner)
 
     def open_job(self, job_id: str) -> JobDir:
         """Open a job. Raises UsageError if there is no such job."""
@@ -77,6 +79,11 @@ class ServedProject:
                 self._look_again()
                 self._seen_at = time.monotonic()
             return self._seen
+
+    def expect_change(self) -> None:
+        """Have the next `look` read what is there then, so that a person sees what they have just done."""
+        with self._lock:
+            self._seen_at = 0.0
 
     def _look_again(self) -> None:
         folder = str(self.jobs_dir)
@@ -148,7 +155,7 @@ def _read_rows(folder: str, ids: list[str]) -> Iterable[Row]:
 
 
 def _rebuild_state(folder: str, job_id: str) -> dict[str, Any]:
-    from logist.jobs.base.session import read_current_state  # noqa: PLC0415 - few jobs need it
+    from logist.jobs.base.stored_records import read_current_state  # noqa: PLC0415 - few jobs need it
 
     job = JobDir.open(Path(folder), job_id)
     job.load()

@@ -7,6 +7,9 @@ import contextlib
 import fcntl
 import os
 import socket
+import stat
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,16 +24,18 @@ from starlette.types import ASGIApp
 
 from logist.errors import LogistError, Refused, StorageError, UsageError
 from logist.jobs.base.project import ProjectContext
+from logist.store import files
 from logist.web import pages, site
 from logist.web.guard import Guard
 from logist.web.served_project import ServedProject
-from logist.web.sessions import Sessions, create_link, remove_links
+from logist.web.sessions import LINKS, Sessions, create_link, remove_links
 from logist.web.site import Form, Site, get_session, get_site, post_handler
 
 HOST = "127.0.0.1"
 FOLDER = "serve"
 """In the `.logist` directory; one directory for each port."""
 STOP_SECONDS = 0.2
+LOCK_TRIES = 10
 CLOSE_SECONDS = 2
 
 
@@ -111,30 +116,62 @@ def open_socket(port: int) -> socket.socket:
 def claim_folder(home: Path, port: int) -> Iterator[Path]:
     """Keep the directory of a server at this port for this process; `find_servers` finds it as long as it runs."""
     folder = home / FOLDER / str(port)
+    home.mkdir(parents=True, exist_ok=True)
+    for each in (home / FOLDER, folder, folder / LINKS):
+        _make_private_directory(each)
+    files.replace_file(home / FOLDER / ".gitignore", b"*\n")  # nothing in it is for others
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (home / FOLDER / ".gitignore").write_text("*\n", "utf-8")  # nothing in it is for others
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise StorageError(f"can't create the directory: {error.strerror}", where=str(folder)) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor, folder)
         remove_links(folder)
         yield folder
     finally:
         os.close(descriptor)
 
 
+def _make_private_directory(path: Path) -> None:
+    """Make a directory that only its owner can write to.
+
+    A repository can bring along a `.logist`, in which this may be a link: then the server would write and remove files
+    elsewhere. And who can write to the directory of the links can make one.
+    """
+    try:
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            fix = f"remove it, then try again: {path}"
+            raise StorageError("must be a directory of yours, and no link", where=str(path), fix=fix)
+        path.chmod(0o700)
+    except OSError as error:
+        raise StorageError(f"can't create the directory: {error.strerror}", where=str(path)) from error
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Lock the directory of a server. `find_servers` may hold it for a moment, to see whether a server runs."""
+    for _ in range(LOCK_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(STOP_SECONDS)
+    raise Refused(
+        "another server uses this directory", where=str(folder), fix="choose another port with --port"
+    )
+
+
 def find_servers(home: Path) -> list[tuple[int, Path]]:
     """Return the ports of the servers of a project that run now, each with its directory."""
     found = []
     try:
+        if (home / FOLDER).is_symlink():
+            return []
         names = sorted(name for name in os.listdir(home / FOLDER) if name.isascii() and name.isdigit())
     except OSError:
         return []
     for name in names:
         with contextlib.suppress(OSError):
-            descriptor = os.open(home / FOLDER / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(home / FOLDER / name, flags)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -172,6 +209,7 @@ def serve(
             config = uvicorn.Config(
                 build_app(project, sessions, port),
                 log_config=None,
+                log_level="error",  # not a warning for each request that is no HTTP: nobody here can do anything about it
                 access_log=False,
                 server_header=False,
                 http="h11",
@@ -181,7 +219,14 @@ def serve(
             )
             server = _Server(config)
             show_link(create_link(folder, port), port)
-            asyncio.run(_serve_until_stopped(server, listening, is_stopped))
+            # While the person opens the link, so that the first page doesn't wait for it.
+            threading.Thread(target=_look_ahead, args=(project,), daemon=True).start()
+            asyncio.run(_serve_until_stopped(server, listening, project, is_stopped))
+
+
+def _look_ahead(project: ServedProject) -> None:
+    with contextlib.suppress(LogistError):  # the page shows it
+        project.look()
 
 
 class _Server(uvicorn.Server):
@@ -193,11 +238,12 @@ class _Server(uvicorn.Server):
 
 
 async def _serve_until_stopped(
-    server: uvicorn.Server, listening: socket.socket, is_stopped: Callable[[], int]
+    server: uvicorn.Server, listening: socket.socket, project: ServedProject, is_stopped: Callable[[], int]
 ) -> None:
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     while not serving.done():
         if is_stopped():
+            project.is_closing = True
             server.should_exit = True
         await asyncio.wait([serving], timeout=STOP_SECONDS)
     await serving

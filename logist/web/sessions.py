@@ -25,6 +25,8 @@ from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.store import files
 
+LINKS = "links"
+"""In the directory of a server; a file for each link that was not used yet."""
 LINK_SECONDS = 3600
 """How long a link can be used."""
 SESSION_SECONDS = 7 * 24 * 3600
@@ -55,10 +57,8 @@ class WebSession:
 def create_link(folder: Path, port: int, steward: str | None = None) -> str:
     """Return a new one-time link for the server that uses `folder`. `steward`: whose decisions it is for, if not the owner's."""
     key = secrets.token_urlsafe(32)
-    links = folder / "links"
-    links.mkdir(mode=0o700, exist_ok=True)
     content = json.dumps({"steward": steward, "made_at": time.time()})
-    files.replace_file(links / _hash_key(key), content.encode())
+    files.replace_file(folder / LINKS / _hash_key(key), content.encode())
     return f"http://127.0.0.1:{port}/enter?key={key}"
 
 
@@ -109,7 +109,7 @@ class Sessions:
         """Remove the file of a link, and return its content; only one caller gets it."""
         if not _KEY.fullmatch(key):
             return None
-        file = self._folder / "links" / _hash_key(key)
+        file = self._folder / LINKS / _hash_key(key)
         try:
             link = json.loads(read_regular(str(file), _MOST_LINK_BYTES))
             os.unlink(file)  # of several callers, one succeeds
@@ -123,8 +123,8 @@ class Sessions:
 def remove_links(folder: Path) -> None:
     """Remove the links of an earlier server."""
     with suppress(OSError):
-        for name in os.listdir(folder / "links"):
-            os.unlink(folder / "links" / name)
+        for name in os.listdir(folder / LINKS):
+            os.unlink(folder / LINKS / name)
 
 
 def _hash_key(key: str) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote
 
 import jinja2
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from logist import __version__
@@ -92,11 +92,15 @@ def post_handler(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             form = parse_form(await request.body())
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
         except ValueError as error:
             return get_site(request).render(
                 request, "error.html", 400, title="The form can't be read", text=str(error), advice=None
             )
-        return await run_in_threadpool(handler, request, form)
+        response = await run_in_threadpool(handler, request, form)
+        get_site(request).project.expect_change()
+        return response
 
     return endpoint
 

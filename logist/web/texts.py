@@ -49,6 +49,11 @@ def to_one_line(value: Any, most: int = 300) -> Markup:
     return show_text(" ".join(text[: 4 * most].split()), most)
 
 
+def to_plain_line(value: str) -> str:
+    """Return a text on one line for a script, which shows it as text: with names of invisible characters too."""
+    return str(to_one_line(value).striptags())
+
+
 def format_age(seconds: float) -> str:
     """Return how long something is ago: `3 min`, `2 h`, `5 days`."""
     if seconds < 60:

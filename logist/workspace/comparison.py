@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
@@ -18,7 +19,7 @@ from logist.errors import Refused
 from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import changes, objects, repository
 from logist.workspace.checkpoint.changes import ABSENT
-from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE
+from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree
 from logist.workspace.checkpoint.scan import DIRECTORY_MODE, Unstored
 from logist.workspace.files import file_names
 from logist.workspace.git import Git, quote_alternate
@@ -29,6 +30,8 @@ NAMED = 50
 """Maximum number of listed paths that a comparison leaves out."""
 _ATTRIBUTES = "* !diff !text !eol !working-tree-encoding\n"
 """These take precedence over all files `.gitattributes`: an agent could declare its changes to be binary."""
+_QUICK = "[core]\n\tcompression = 1\n[pack]\n\tdepth = 0\n"
+"""What is written to a scratch repository is read once and removed: git would need longer to compress it well than to compare it."""
 _PLAIN = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color")
 
 Kind = Literal["created", "modified", "deleted", "renamed", "mode"]
@@ -75,8 +78,10 @@ class WorkspaceComparison:
 
     def list_files(self) -> list[FileDifference]:
         """Return the files that differ, by path."""
-        modes = _parse_raw(self._git.run(*self._build_command("-z", "--raw", "--no-abbrev")))
-        counts = _parse_counts(self._git.run(*self._build_command("-z", "--numstat")))
+        output = self._git.run(*self._build_command("-z", "--raw", "--no-abbrev", "--numstat"))
+        fields = iter(output.split(b"\0"))
+        modes, first_counts = _parse_raw(fields)
+        counts = _parse_counts(first_counts, fields)
         return [_make_difference(key, modes[key], counts.get(key, (None, None))) for key in sorted(modes)]
 
     def compute_digest(self, side: int) -> str:
@@ -116,22 +121,31 @@ def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Ite
     folder = Path(tempfile.mkdtemp(prefix="logist-diff-")).resolve()
     try:
         git = _create_scratch(folder / "git", sources, long_names=len(max(tips, key=len)) == 64)
-        commits = _find_commit(before, git), _find_commit(after, git)
+        (old_commit, old_tree), (new_commit, new_tree) = _find_content(before, git), _find_content(after, git)
+        commits = old_commit, new_commit
         left_out = _describe_left_out(git, *commits)
-        old, new = (_write_tree(git, commit, left_out) for commit in commits)
+        old = _write_tree(git, old_commit, old_tree, left_out)
+        new = _write_tree(git, new_commit, new_tree, left_out)
         yield WorkspaceComparison(git, old, new, tuple(paths), commits, _name_first(left_out))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _find_commit(side: Side, git: Git) -> str:
-    return side.commit or side.workspace.write_current(git)
+def _find_content(side: Side, git: Git) -> tuple[str, Tree]:
+    """Return the commit and the tree of a side."""
+    return (
+        side.workspace.write_current(git)
+        if side.commit is None
+        else (side.commit, objects.read_tree(git, side.commit))
+    )
 
 
 def _create_scratch(git_dir: Path, sources: Sequence[WorkspaceReader], *, long_names: bool) -> Git:
     repository.create_repository(git_dir, bare=True, long_names=long_names)
     for folder in ("info", "objects/info"):
         (git_dir / folder).mkdir(mode=0o700)
+    with (git_dir / "config").open("a", encoding="ascii") as config:
+        config.write(_QUICK)
     borrowed = dict.fromkeys(workspace.git.git_dir / "objects" for workspace in sources)
     repository.write_file(git_dir / "objects/info/alternates", b"".join(map(quote_alternate, borrowed)))
     repository.write_file(git_dir / "info/attributes", _ATTRIBUTES.encode("ascii"))
@@ -150,9 +164,8 @@ def _mark_directory(path: bytes, *sides: dict[bytes, Unstored]) -> bytes:
     return path + b"/" if is_directory else path
 
 
-def _write_tree(git: Git, commit: str, left_out: dict[bytes, str]) -> str:
+def _write_tree(git: Git, commit: str, entries: Tree, left_out: dict[bytes, str]) -> str:
     """Return a tree with the names of the workspace; names that git can't have are left out."""
-    entries = objects.read_tree(git, commit)
     if not any(file_names.PREFIX in path for path in entries):
         return commit
     lines = []
@@ -179,11 +192,12 @@ _Paths = tuple[bytes, bytes | None]
 """The path, and the path before if it was renamed."""
 
 
-def _parse_raw(output: bytes) -> dict[_Paths, tuple[str, str, str]]:
-    """Return the modes before and after, and git's letter for the kind."""
-    fields = iter(output.split(b"\0"))
+def _parse_raw(fields: Iterator[bytes]) -> tuple[dict[_Paths, tuple[str, str, str]], bytes]:
+    """Return the modes before and after, and git's letter for the kind; and the field after all of them."""
     found: dict[_Paths, tuple[str, str, str]] = {}
-    for described in filter(None, fields):
+    for described in fields:
+        if not described.startswith(b":"):
+            return found, described
         mode_before, mode_after, old_id, new_id, letter = (
             described.decode("ascii").removeprefix(":").split(" ")
         )
@@ -192,13 +206,12 @@ def _parse_raw(output: bytes) -> dict[_Paths, tuple[str, str, str]]:
         if letter[0] == "M" and old_id == new_id:
             letter = "X"
         found[key] = (mode_before, mode_after, letter[0])
-    return found
+    return found, b""
 
 
-def _parse_counts(output: bytes) -> dict[_Paths, tuple[int | None, int | None]]:
-    fields = iter(output.split(b"\0"))
+def _parse_counts(first: bytes, fields: Iterator[bytes]) -> dict[_Paths, tuple[int | None, int | None]]:
     found: dict[_Paths, tuple[int | None, int | None]] = {}
-    for line in filter(None, fields):
+    for line in filter(None, chain([first], fields)):
         added, deleted, path = line.split(b"\t", 2)
         old = None if path else next(fields)
         counts = (None, None) if added == b"-" else (int(added), int(deleted))

@@ -5,15 +5,17 @@ without configuration of the user or the agent.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from logist.errors import Damaged, StorageError
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import subprocess
 
 GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -118,6 +120,12 @@ class Git:
         if self.flushing:
             os.fsync(descriptor)
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether there is a git that this can run."""
+        programs = (os.path.join(folder, "git") for folder in self.path.split(os.pathsep))
+        return any(os.access(program, os.X_OK) and not os.path.isdir(program) for program in programs)
+
     def run(self, *arguments: Argument) -> bytes:
         """Return git's output. Raises StorageError with git's own error line."""
         with self.open_stream(*arguments) as process:
@@ -138,7 +146,7 @@ class Git:
     def run_for_status(self, *arguments: Argument) -> tuple[int, bytes, str]:
         """Return `(status, output, error line)`; a status other than 0 is not an error."""
         with open_unnamed_file() as complaints:
-            process = self._start_process(arguments, subprocess.DEVNULL, complaints)
+            process = self._start_process(arguments, None, complaints)
             assert process.stdout is not None
             try:
                 printed = process.stdout.read()
@@ -152,7 +160,7 @@ class Git:
     def read_beginning(self, most: int, *arguments: Argument) -> tuple[bytes, bool]:
         """Return the first `most` bytes of git's output, and whether that is everything; then end git."""
         with open_unnamed_file() as complaints:
-            process = self._start_process(arguments, subprocess.DEVNULL, complaints)
+            process = self._start_process(arguments, None, complaints)
             assert process.stdout is not None
             try:
                 text = process.stdout.read(most + 1)
@@ -166,7 +174,7 @@ class Git:
 
     @contextmanager
     def open_stream(
-        self, *arguments: Argument, stdin: int | IO[bytes] = subprocess.DEVNULL
+        self, *arguments: Argument, stdin: int | IO[bytes] | None = None
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run git with its stdout on a pipe; at the end of the block, git is ended and its status checked."""
         with open_unnamed_file() as complaints:
@@ -185,8 +193,10 @@ class Git:
                 raise self._make_error(process.returncode, complaints, arguments)
 
     def _start_process(
-        self, arguments: Sequence[Argument], stdin: int | IO[bytes], complaints: IO[bytes]
+        self, arguments: Sequence[Argument], stdin: int | IO[bytes] | None, complaints: IO[bytes]
     ) -> subprocess.Popen[bytes]:
+        import subprocess  # noqa: PLC0415 - much of a job can be read without git
+
         if self.of_job:
             require_files(self.git_dir)
         flushed = () if self.flushing else ("core.fsync=none",)
@@ -196,7 +206,7 @@ class Git:
                 ["git", f"--git-dir={self.git_dir}", "--literal-pathspecs", *settings, *arguments],
                 env=self._build_environment(),
                 cwd="/",
-                stdin=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 umask=self.umask,

@@ -6,7 +6,6 @@ because the programs of a virtual environment contain its path.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 import os
@@ -15,20 +14,24 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from logist.core.text import lock_files
 from logist.core.text.cache_patterns import VOLATILE_CACHES
-from logist.core.text.lock_files import choose_lock_files
+from logist.digests import start_hash
 from logist.errors import StorageError
 from logist.quick_dataclass import dataclass
-from logist.workspace import context
 from logist.workspace.checkpoint import baseline, undoing
-from logist.workspace.checkpoint.objects import Tree
 from logist.workspace.checkpoint.scan import CACHE, ScanRules, scan_everything, scan_workspace
-from logist.workspace.checkpoint.snapshot import Snapshot
-from logist.workspace.context.walking import find_ignored
+from logist.workspace.context import walking
 from logist.workspace.files import file_names, removal, safe_open
-from logist.workspace.git import Git
+
+if TYPE_CHECKING:
+    from logist.workspace import context
+    from logist.workspace.checkpoint.objects import Tree
+    from logist.workspace.checkpoint.snapshot import Snapshot
+    from logist.workspace.git import Git
 
 STAGING = "logist-setup"
 """A directory in the repository: copies are moved from it into the workspace when they are complete."""
@@ -131,25 +134,27 @@ def read_setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
 def hash_lock_files(top: int, rules: ScanRules, patterns: Sequence[str]) -> dict[str, str]:
     scanned = scan_workspace(top, rules)
     by_name = {file_names.to_json(raw): raw for raw in scanned.files}
-    return {name: _hash_content(top, by_name[name]) for name in choose_lock_files(by_name, patterns)}
+    return {
+        name: _hash_content(top, by_name[name]) for name in lock_files.choose_lock_files(by_name, patterns)
+    }
 
 
 def _hash_content(top: int, raw: bytes) -> str:
-    digest = hashlib.sha256()
     parts = raw.split(b"/")
     try:
         with safe_open.open_regular_below(top, parts) as descriptor:
             status = os.fstat(descriptor)
             if status.st_size > MOST_LOCK_BYTES:
                 return f"{status.st_size} {status.st_mtime_ns}"
+            digest = start_hash("sha256", status.st_size)
             for piece in safe_open.read_exactly(descriptor, status.st_size):
                 digest.update(piece)
+            return digest.hexdigest()
     except OSError as error:
         if error.errno not in safe_open.GONE:
             raise
         with safe_open.open_below(top, parts[:-1]) as parent:
             return f"link to {file_names.to_json(safe_open.read_link(parent, parts[-1]))}"
-    return digest.hexdigest()
 
 
 def find_products(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> SetupProducts:
@@ -162,7 +167,7 @@ def find_products(root: Path, now: Snapshot, before: Tree, tracked: context.Trac
     differing = {path for path in now.tree.keys() | before.keys() if now.tree.get(path) != before.get(path)}
     changed = {file_names.from_stored(path) for path in differing if not file_names.is_placeholder(path)}
     new = {raw for raw in changed if file_names.to_stored(raw) not in before}
-    hidden = set(map(os.fsencode, find_ignored(root, map(os.fsdecode, new), tracked)))
+    hidden = set(map(os.fsencode, walking.find_ignored(root, map(os.fsdecode, new), tracked)))
     old = baseline.find_directories(before) | file_names.list_parents(changed - hidden)
     outputs |= {_find_topmost(raw, old) for raw in hidden}
     kept = {raw for raw in outputs if not file_names.list_parents([raw]) & outputs}
@@ -190,6 +195,8 @@ def compute_digest(top: int, outputs: Sequence[str]) -> str:
 
     Only the kernel sets the change time, so every change is noticed.
     """
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, which pays for the many files of a setup
+
     hashed = hashlib.sha256()
     for output in outputs:
         for line in _iter_stamps(top, file_names.from_json(output)):

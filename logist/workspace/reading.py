@@ -14,6 +14,7 @@ from logist.errors import Damaged, StorageError, storage_advice
 from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import baseline, changes, objects, packs, snapshot
 from logist.workspace.checkpoint.baseline import Baseline
+from logist.workspace.checkpoint.objects import Tree
 from logist.workspace.checkpoint.scan import ScanRules, WorkspaceScan, scan_workspace
 from logist.workspace.checkpoint.snapshot import Snapshot, SnapshotReading
 from logist.workspace.files import agent_files, file_names, safe_open
@@ -74,17 +75,20 @@ class WorkspaceReader:
             )
         return Content(digest, tuple(edits), more)
 
-    def write_current(self, git: Git) -> str:
+    def write_current(self, git: Git) -> tuple[str, Tree]:
         """Write the workspace as a checkpoint to another repository, which borrows the objects of this one.
 
-        Returns the commit. Nothing of the job is written.
+        Returns the commit and what is in it. Nothing of the job is written.
         """
         from logist.workspace.checkpoint import checkpoint  # noqa: PLC0415 - only a comparison of files needs it
 
         with self._wrap_os_errors(), self._open_root() as top:
             last = baseline.load_baseline(self.git)
             now = self._take_snapshot(top, last, last.list_directories(), writing=False)
-            return checkpoint.write_checkpoint(git, self._make_reading(top, last, writing=False), now, "now")
+            commit = checkpoint.write_checkpoint(
+                git, self._make_reading(top, last, writing=False), now, "now"
+            )
+            return commit, now.tree
 
     def list_edits(
         self, commit: str, limit: int = 1000, *, read_all: bool = False
@@ -97,23 +101,32 @@ class WorkspaceReader:
         """
         with self._wrap_os_errors():
             require_directory(self.git.git_dir, NO_GIT)
-            self._require_contents(commit)
+            tree = self._read_complete_tree(commit)
             with self._open_root() as top:
                 last = baseline.load_baseline(self.git)
                 last = last.without_stamps() if read_all else last
                 now = self._take_snapshot(top, last, last.list_directories(), writing=False)
-            return changes.list_changes_since(self.git, commit, now, limit, lambda change: not change.cache)
+            return changes.list_changes_since(
+                self.git, commit, now, limit, lambda change: not change.cache, tree=tree
+            )
 
-    def _require_contents(self, commit: str) -> None:
-        """Raise Damaged unless the repository has all objects of a checkpoint."""
-        entries = objects.read_tree(self.git, commit).values()
+    def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
+        """Return every checkpoint in the repository, by its commit."""
+        with self._wrap_os_errors():
+            require_directory(self.git.git_dir, NO_GIT)
+            return objects.list_checkpoints(self.git)
+
+    def _read_complete_tree(self, commit: str) -> Tree:
+        """Read the tree of a checkpoint. Raises Damaged unless the repository has all its objects."""
+        tree = objects.read_tree(self.git, commit)
         missing = packs.find_lacking(
-            self.git.git_dir, {entry.id for entry in entries if entry.mode != objects.GITLINK_MODE}
+            self.git.git_dir, {entry.id for entry in tree.values() if entry.mode != objects.GITLINK_MODE}
         )
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             message = f"the checkpoint {commit} is incomplete: missing {min(missing)}{more}"
             raise Damaged(message, where=str(self.git.git_dir), fix=NO_GIT)
+        return tree
 
     def check_evidence(self, path: str) -> Evidence:
         """Check whether a file that an agent named exists. Any problem with it counts as missing."""

@@ -18,8 +18,10 @@ from logist.workspace.checkpoint import (
     changes,
     checkout,
     checkpoint,
+    kept_packs,
     leftovers,
     objects,
+    packs,
     patches,
     repository,
     restore,
@@ -38,7 +40,6 @@ from logist.workspace.checkpoint.scan import (
     scan_workspace,
 )
 from logist.workspace.files import agent_files, file_copy, file_names, safe_open
-from logist.workspace.listing import Listing
 from logist.workspace.merge import children as merge_children
 from logist.workspace.reading import NAMED, NO_GIT, WorkspaceReader, require_directory
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from logist.core.model import Change
     from logist.core.prompt.shown_files import FileText, Relevant
     from logist.core.relevance import Task
+    from logist.workspace.listing import Listing
 
 OFFENCES = 100
 """Maximum number of forbidden changes that are listed; the rest is only counted, but undone too."""
@@ -87,12 +89,15 @@ class Workspace(WorkspaceReader):
     """
 
     source_has_no_commits = False
+    start_packs: frozenset[str] = frozenset()
+    """The names of the indexes of the packs that `populate` has made from a repository."""
 
-    def populate(self, source_path: Path | None) -> str:
+    def populate(self, source_path: Path | None, kept: Path | None = None) -> str:
         """Create the repository, the workspace and its throw-away `.git`; return the first checkpoint.
 
         With a git repository (or a directory in one), its commit at HEAD is the first checkpoint; without a
         repository or a commit (`source_has_no_commits`), the workspace starts empty. The source is only read.
+        `kept` is the folder of `kept_packs`, which the job may begin with.
         Nothing is flushed: the caller that creates the job flushes everything once.
         """
         with self.without_flushing():
@@ -102,7 +107,9 @@ class Workspace(WorkspaceReader):
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(head or "") == 64)
             if origin is None or head is None:
                 return self._create_empty_workspace()
-            sharing.copy_commit(self.git, source.find_objects(origin, self.git.path), head)
+            known = kept_packs.find_kept(kept, head) if kept is not None else None
+            sharing.copy_commit(self.git, source.find_objects(origin, self.git.path), head, known)
+            self.start_packs = frozenset(index.name for index in packs.list_indexes(self.git.git_dir))
             self._create_workspace(head, twin=origin, is_alone=True)
             return head
 
@@ -189,18 +196,19 @@ class Workspace(WorkspaceReader):
             sharing.copy_shallow(self.git.git_dir, inner.git_dir)
             with self._open_root() as top:
                 scanned = scan_workspace(top, ScanRules(frozenset()))
-                now = checkout.recognize_files(scanned, target)
-                stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
-                is_complete = now.tree == target
-                if not is_complete:  # names that git can't store, empty directories, submodules
+                stamps = None
+                if not checkout.has_written_all(scanned.table, target):
+                    # names that git can't store, empty directories, submodules
+                    now = checkout.recognize_files(scanned, target)
                     written = restore.apply_tree(self.git, top, now, target)
+                    stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
                     stamps = {path: stamps[path] for path in stamps.keys() & target} | written
-        reliable = baseline.pack_reliable_stamps(stamps, baseline.read_file_system_time(self.git))
-        made = (
-            Baseline.from_table(commit, scanned.table, target, unstored, reliable)
-            if is_complete
-            else Baseline.from_tree(commit, target, unstored, reliable)
-        )
+        since = baseline.read_file_system_time(self.git)
+        if stamps is None:
+            made = Baseline.from_scan(commit, scanned.table, target, unstored, since)
+        else:
+            reliable = baseline.pack_reliable_stamps(stamps, since)
+            made = Baseline.from_tree(commit, target, unstored, reliable)
         baseline.save_baseline(self.git, made)
 
     def create_checkpoint(self, message: str) -> Checkpoint:
@@ -292,12 +300,6 @@ class Workspace(WorkspaceReader):
         """Return the digest that `examine_content` returns for a workspace as in this checkpoint."""
         with self._wrap_os_errors():
             return changes.compute_checkpoint_digest(self.git, commit)
-
-    def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
-        """Return every checkpoint in the repository, by its commit."""
-        with self._wrap_os_errors():
-            require_directory(self.git.git_dir, NO_GIT)
-            return objects.list_checkpoints(self.git)
 
     def holds_any(self, commit: str, paths: Sequence[str]) -> bool:
         """Whether a checkpoint holds one of these files."""

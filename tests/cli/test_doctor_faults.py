@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import shutil
 import subprocess
@@ -11,6 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from logist.errors import LogistError
+from logist.store.entries import seal_entry
 from tests import support
 from tests.cli.desk import Desk, answer, command
 from tests.cli.faults import (
@@ -388,3 +392,54 @@ def test_its_advice_is_a_command_that_works_as_printed(place: Desk, fault: Fault
     done = subprocess.run(["sh", "-c", script], cwd=place.place, env=env, capture_output=True, check=False)
     assert done.returncode in (0, 3), done.stderr
     assert not fault.named_in(look(place, fault)[1])
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.id)
+def test_verify_finds_the_same_without_the_models(place: Desk, fault: Fault) -> None:
+    fault.inject(place)
+    assert_same_verification(place)
+
+
+@pytest.mark.deep_beyond(12)
+@pytest.mark.parametrize("seed", range(150))
+def test_verify_finds_the_same_without_the_models_whatever_is_damaged(place: Desk, seed: int) -> None:
+    """A few bytes of the job's files changed, removed, repeated or inserted; also where a checksum does not cover them."""
+    chosen = random.Random(seed)
+    for _ in range(chosen.choice([1, 1, 2])):
+        file = place.job() / chosen.choice([HISTORY, HISTORY, STATE, SPEC])
+        data = file.read_bytes()
+        start = chosen.randrange(len(data))
+        end = min(len(data), start + chosen.choice([1, 1, 10, 200]))
+        part = data[start:end]
+        other = chosen.choice([b"", b"0", b'"', b"\n", b"\xff", part * 2, part[::-1], part.swapcase()])
+        file.write_bytes(data[:start] + other + data[end:])
+    if chosen.random() < 0.5:
+        reseal(place.job())
+    assert_same_verification(place)
+
+
+def reseal(job: Path) -> None:
+    """Make checksums valid again where the JSON still is: then only the models see what is wrong."""
+    previous, lines = None, (job / HISTORY).read_bytes().split(b"\n")
+    for number, line in enumerate(lines):
+        try:
+            entry = json.loads(line.removeprefix(b","))
+            sequence = entry.pop("sequence")
+        except (ValueError, TypeError, AttributeError, KeyError):
+            continue
+        comma = b"," if line.startswith(b",") else b""
+        try:
+            sealed, body = seal_entry(entry, sequence, previous)
+        except (LogistError, ValueError):
+            return
+        previous = sealed["checksum"]
+        lines[number] = comma + body
+    (job / HISTORY).write_bytes(b"\n".join(lines))
+
+
+def assert_same_verification(place: Desk) -> None:
+    """A scripted agent in the environment makes `job verify` read the settings with their models."""
+    before = tree(place)
+    with_models = place("job", "verify", "j1", "--json")
+    assert place("job", "verify", "j1", "--json", env={"LOGIST_AGENT": ""}) == with_models
+    assert tree(place) == before

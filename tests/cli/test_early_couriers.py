@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from logist.agents.courier.fork_server import ForkServers
+from logist.agents.courier.fork_servers import ForkServers
 from logist.cli import early_couriers
 from logist.config.environment import Environment
 from tests.cli.desk import Desk

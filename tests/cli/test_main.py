@@ -437,3 +437,37 @@ def test_native_windows_is_refused_in_one_line(platform: str) -> None:
     assert done.stderr == (
         "error: Logist does not run on native Windows: use WSL2 (Windows Subsystem for Linux)\n"
     )
+
+
+def test_what_waits_for_the_end_of_the_process_runs(tmp_path: Path) -> None:
+    """A command ends without taking apart what it has loaded, but it must not skip anything else."""
+    code = (
+        "import atexit, sys; sys.argv = ['logist', '--version']\n"
+        "atexit.register(lambda: print('cleaned up'))\n"
+        "from logist.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [f"logist {__version__}", "cleaned up"]
+
+
+def test_a_thread_that_still_works_ends_before_the_process() -> None:
+    code = (
+        "import sys, threading; sys.argv = ['logist', '--version']\n"
+        "threading.Thread(target=lambda: (threading.main_thread().join(), print('done'))).start()\n"
+        "from logist.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "done")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["--version"], ["job", "list", "--json"]], ids=" ".join)
+def test_output_that_has_no_room_is_an_error(tmp_path: Path, words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "logist", *words], stdout=full, cwd=tmp_path, check=False
+        )
+    assert done.returncode != 0

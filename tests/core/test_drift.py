@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from logist.core.machine.limits import Halt
 from logist.core.model import (
@@ -21,6 +23,7 @@ from logist.core.model import (
     Permissions,
     Phase,
     Place,
+    Request,
     Role,
     State,
     Status,
@@ -29,12 +32,19 @@ from logist.core.model import (
 )
 from logist.core.prompt import archived_request
 from logist.core.prompt.prompt import FileText, Given, Relevant
-from logist.core.replay.drift import Drift, compare_prompts, find_drifts, find_setting_differences
-from logist.core.replay.drift_causes import Today, schema_hash
+from logist.core.replay.drift import (
+    Drift,
+    compare_part_by_part,
+    compare_prompts,
+    find_drifts,
+    find_setting_differences,
+)
+from logist.core.replay.drift_causes import DriftContext, Today, schema_hash
 from logist.core.secrets.redact import redact
 from logist.core.step import step
 from logist.core.text import line_diff
 from tests.core.builders import MODEL, SCHEMA, spec, state
+from tests.support import examples
 
 SECRET = "correct-horse-battery"
 POET = Role(name="Poet", description="d", instructions="Rhyme.\nAlways.", llm_model="small")
@@ -405,6 +415,52 @@ def test_parts_that_lie_anywhere_do_no_harm() -> None:
     ]
     odd = entry.model_copy(update={"request": entry.request.model_copy(update={"parts": wild * 3})})
     assert find_drifts(one, before, odd, today())
+
+
+EDITS = st.lists(
+    st.tuples(
+        st.sampled_from(["prompt", "source", "start", "end", "drop", "double", "masked"]),
+        st.integers(0, 1 << 16),
+        st.integers(-3, 3),
+    ),
+    max_size=2,
+)
+
+
+def edit_request(request: Request, edits: list[tuple[str, int, int]]) -> Request:
+    prompt, parts = request.prompt, list(request.parts)
+    metadata: dict[str, Any] = dict(request.metadata)
+    for what, place, shift in edits:
+        number = place % len(parts)
+        if what == "prompt":
+            prompt = prompt[: place % len(prompt)] + "x" * abs(shift) + prompt[place % len(prompt) + 1 :]
+        elif what == "source":
+            source = ["task", "listing", "file:a.txt", "step", "contract", "relevant:d"][shift]
+            parts[number] = parts[number].model_copy(update={"source": source})
+        elif what in ("start", "end"):
+            moved = getattr(parts[number], what) + shift
+            parts[number] = parts[number].model_copy(update={what: moved})
+        elif what == "masked":
+            metadata["redacted"] = [number]
+        else:
+            parts[number : number + 1] = [parts[number]] * (2 if what == "double" or len(parts) == 1 else 0)
+    return request.model_copy(update={"prompt": prompt, "parts": parts, "metadata": metadata})
+
+
+@given(EDITS, st.sampled_from([GIVEN, ONE, Given()]), st.sampled_from([None, EVERY]), st.booleans())
+@settings(max_examples=examples(150))
+def test_a_prompt_is_equal_only_if_all_of_its_parts_are(
+    edits: list[tuple[str, int, int]], surroundings: Given, asking: Any, is_reviewed: bool
+) -> None:
+    one, role = spec(), POET.model_copy(update={"context_requirements": asking})
+    before = REVIEWED if is_reviewed else state(last=LAST, note="Go on.", attempts=1)
+    entry = asked(one, before, role, surroundings)
+    edited = entry.model_copy(update={"request": edit_request(entry.request, edits)})
+    phase = Phase.REVIEWER if is_reviewed else Phase.DOER
+    context = DriftContext(one, before, edited, today(role))
+    slowly = compare_part_by_part(one, before, edited, role, phase, context)
+    assert find_drifts(one, before, edited, today(role)) == slowly
+    assert edits or not slowly
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="it recurses as deep as its stack allows")

@@ -18,10 +18,10 @@ from logist.core.answer.exit_command import (
     Verdict,
     decode_answer,
     judge_answer,
-    replace_surrogates,
 )
 from logist.core.model import ExitAction
 from logist.core.prompt.prompt import CONTRACT
+from logist.core.text.surrogates import replace_surrogates
 from tests.support import examples
 
 ROOT = Path(__file__).parents[2]

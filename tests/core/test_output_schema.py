@@ -181,3 +181,15 @@ class TestQuestion:
         arguments = (spec(review=False), state(Status.PENDING), reply(text), observed(Phase.DOER))
         assert conclude(*arguments, TODAY - {Rule.QUESTIONS_STOP}).place.status is not Status.STUCK
         assert conclude(*arguments).place.status is Status.STUCK
+
+
+class Quoted(str):
+    """A text as a reader of YAML may make it."""
+
+    __slots__ = ()
+
+
+def test_a_schema_may_have_texts_of_other_classes() -> None:
+    wanted = {"type": Quoted("object"), "required": [Quoted("verdict")]}
+    assert output_schema.output_fault({"verdict": 1}, wanted, "Poet") == ""
+    assert "verdict" in output_schema.output_fault({}, wanted, "Poet")

@@ -17,7 +17,7 @@ from logist.core.history import fold
 from logist.core.machine.kinds import KINDS, command_of, plain_command_of
 from logist.core.model import Interaction, JobSpec, Kind, State, plain
 from logist.core.model.shapes import SHAPES
-from logist.jobs.base.session import STORED_ONLY, dump_state
+from logist.jobs.base.stored_records import STORED_ONLY, dump_state
 from logist.quick_model import BaseModel, ValidationError
 from logist.store import Position
 from tests import support

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logist.core.secrets import spellings
 from logist.core.secrets.secrets_table import find_by_pattern
 from logist.core.share import private_values
-from logist.core.share.private_values import NameSearch, find_addresses, find_emails
+from logist.core.share.private_values import NameSearch, Private, find_addresses, find_emails
 
 ESCAPE = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})"
 LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
@@ -42,6 +44,68 @@ def test_emails(text: str) -> None:
 def test_addresses(text: str) -> None:
     for fast, plain in ((private_values._IPV4, IPV4), (private_values._IPV6, IPV6)):
         assert [each.span() for each in fast.finditer(text)] == [each.span() for each in plain.finditer(text)]
+    for part, plain in ((private_values._IPV4_PART, IPV4), (private_values._IPV6_PART, IPV6)):
+        assert part.search(text) or not plain.search(text)
+
+
+@given(
+    made_of(
+        "\\",
+        "\\\\",
+        "u00",
+        "u0041",
+        "x7",
+        "x41",
+        "/",
+        "b",
+        "f",
+        "r",
+        "n",
+        "\\n",
+        "ab",
+        "ufeff",
+        "dbff",
+        "u",
+        "\0",
+    ),
+    st.sampled_from([(), ("ab" * 4,), ("abfabxab",)]),
+)
+def test_escapes_that_may_hide_a_secret(text: str, secrets: tuple[str, ...]) -> None:
+    visible = spellings._UNSEEN_ESCAPE.sub("", text)
+    longest = [max(spellings._UNSAFE.split(secret), key=len) for secret in secrets]
+    expected = "\\" in text and (
+        bool(spellings._ODD_ESCAPE.search(text) or spellings._SPLIT_WORD.search(text))
+        or any(part in text or part in visible for part in longest)
+    )
+    assert spellings._needs_decoding(text, secrets) == expected
+
+
+@given(
+    made_of(
+        "/home/ada",
+        "~bo/",
+        "C:\\Users\\eve",
+        "ada",
+        "@",
+        "%40",
+        "example.org",
+        '"',
+        "\\",
+        "\\u0040",
+        "\n",
+        " ",
+    ),
+    st.sampled_from([[], [re.compile("a.a")]]),
+)
+def test_texts_are_searched_if_something_may_be_in_them(text: str, patterns: list[re.Pattern[str]]) -> None:
+    line = json.dumps({"text": text}, ensure_ascii=False)
+    whole, quick = Private({}, patterns), Private({}, patterns)
+    for private in (whole, quick):
+        private.line(line)
+    whole.text(text)
+    if quick.needs_texts(line):
+        quick.text(text)
+    assert list(quick.values()) == list(whole.values())
 
 
 def test_an_address_is_found() -> None:

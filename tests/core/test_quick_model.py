@@ -27,7 +27,7 @@ from logist import quick_model
 from logist.core.machine.kinds import read_command
 from logist.core.model import EffectiveSpec, Interaction, Limits, Place, Request, Response, State, Status
 from logist.jobs.archive.job_fixture import Manifest
-from logist.quick_model import BaseModel, ValidationError, build_checks
+from logist.quick_model import BaseModel, ConfigDict, Field, ValidationError, build_checks
 from tests.over_pydantic import LAYER, pydantic_below
 from tests.support import ROOT, examples
 
@@ -39,7 +39,7 @@ def list_modules() -> list[str]:
     """The modules that define models."""
     files = (path for path in PACKAGE.rglob("*.py") if USES_LAYER.search(path.read_text("utf-8")))
     names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(files))
-    return [name for name in names if not name.startswith(LAYER)]
+    return [name.removesuffix(".__init__") for name in names if not name.startswith(LAYER)]
 
 
 def find_models() -> dict[type[BaseModel], type[pydantic.BaseModel]]:
@@ -320,6 +320,49 @@ def test_a_default_that_can_be_changed_is_each_instance_s_own() -> None:
     own = Interaction.model_fields["request"].get_default(call_default_factory=True)
     own.files_context.append("x")
     assert Interaction.model_fields["request"].get_default(call_default_factory=True) == Request()
+
+
+class Node(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str
+    size: Annotated[int, Field(ge=0)] = 0
+    tags: list[str] = Field(default_factory=list)
+    inner: Node | None = None
+
+
+def test_data_of_a_known_shape_is_read_like_the_first() -> None:
+    """The second and later data with the same names and types takes another way, which must not share anything."""
+    texts = [{"name": name, "size": len(name), "inner": {"name": name}} for name in ("a", "b", "c")]
+    first, second, third = (Node.model_validate(each) for each in texts)
+    assert [repr(each) for each in (first, second, third)] == [
+        f"Node(name={name!r}, size=1, tags=[], inner=Node(name={name!r}, size=0, tags=[], inner=None))"
+        for name in "abc"
+    ]
+    second.tags.append("x")
+    second.model_fields_set.add("tags")
+    assert (third.tags, third.model_fields_set) == ([], {"name", "size", "inner"})
+    wrong = {"name": "d", "size": -1, "inner": {"name": "d", "size": -1}}
+    with pytest.raises(ValidationError) as caught:
+        Node.model_validate(wrong)
+    assert [problem["loc"] for problem in caught.value.errors()] == [("size",), ("inner", "size")]
+    assert Node.model_validate({"name": "e", "size": True, "inner": None}).size == 1
+
+
+def test_an_unknown_field_hides_nothing_of_the_class() -> None:
+    """A history may come from anyone: its fields must not replace methods."""
+    data = {"name": "a", "model_dump": 1, "_extra": 2, "model_config": 3, "newer": 4, "inner": None}
+    node = Node.model_validate(data)
+    assert node.model_dump() == {"name": "a", "size": 0, "tags": [], **data}
+    assert (node.model_extra, node.newer) == (  # type: ignore[attr-defined]
+        {"model_dump": 1, "_extra": 2, "model_config": 3, "newer": 4},
+        4,
+    )
+    assert node == Node.model_validate(data) != Node.model_validate({**data, "newer": 5})
+    changed = node.model_copy(update={"name": "b", "newer": 6})
+    assert changed.model_dump() == {**node.model_dump(), "name": "b", "newer": 6}
+    assert list(changed.model_dump()) == ["name", "size", "tags", "inner", *(node.model_extra or ())]
+    assert pickle.loads(pickle.dumps(node)).newer == 4
 
 
 def test_values_are_copied_and_pickled() -> None:

@@ -26,7 +26,7 @@ from logist.jobs.archive import archive_drift, archive_replay, recorded_jobs, re
 from logist.jobs.archive.archive_replay import Replayed, replay_all, replay_archive
 from logist.jobs.archive.archive_whatif import try_all
 from logist.jobs.archive.recorded_jobs import Archive
-from logist.jobs.base.session import dump_interaction
+from logist.jobs.base.stored_records import dump_interaction
 from logist.store import JobDir
 from logist.store.entries import CLOSING, format_header, seal_entry
 from tests import support

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,10 +16,12 @@ from typing import Any
 import pytest
 
 from logist.agents.courier import ask_files, ending, process
-from logist.agents.courier.fork_server import ForkServer, ForkServers
+from logist.agents.courier.fork_server import ForkServer
+from logist.agents.courier.fork_servers import ForkServers
 from logist.core.model import EffectiveSpec, JsonObject, Model, Provider, Request
 from logist.store import JobDir
 from tests.loopback import Loopback
+from tests.support import process_environment
 
 WAIT = 300.0
 KEYS = {"job-1": "sk-first-0123456789abcdefghij", "job-2": "sk-second-0123456789abcdefghij"}
@@ -203,3 +207,19 @@ def test_an_unused_python_still_starts_a_courier(tmp_path: Path) -> None:
         assert one.has_ended(WAIT)
         assert one.exit_status == 0
     assert collect(job).reply.text == "done"
+
+
+def test_a_forked_courier_loads_no_more_of_logist() -> None:
+    """What the server has not loaded, each courier would load again."""
+    code = """
+import sys
+from logist import lazy_modules
+from logist.agents.courier import fork_server
+fork_server._load("direct")
+names = ("process", "exchange", "tool_turns")
+print(sorted(lazy_modules._specs), [name for name in names if f"logist.agents.courier.{name}" not in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=process_environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[] []\n", "")

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import logist
-from logist import workspace
 from logist.config.environment import Environment, Home
 from logist.config.layering import find_foreign_owner
 from logist.config.sections import SHIPPED_MODELS, Mode, ModelEntry, Review
@@ -26,6 +25,7 @@ from logist.config.settings import (
     resolve_model,
 )
 from logist.core.model import CHECKS, Approval, ConfiguredCheck, ConfiguredLimits, JobSpec, Model, PriceTier
+from logist.core.text import cache_patterns
 from logist.errors import InvalidFile
 
 PACKAGE = Path(logist.__file__).parent
@@ -273,7 +273,7 @@ class TestDefaults:
         }
 
     def test_caches_are_those_of_the_workspace(self) -> None:
-        assert Settings().workspace.caches == workspace.DEFAULT_CACHES
+        assert Settings().workspace.caches == cache_patterns.DEFAULT_CACHES
 
     def test_an_empty_file_changes_nothing(self, home: Path) -> None:
         assert configured(home, "# nothing yet\n") == Settings()

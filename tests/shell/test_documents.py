@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -25,6 +25,7 @@ from logist.documents import (
     suggest_names,
     validate_document,
 )
+from logist.documents.editing import dump_any_yaml
 from logist.errors import InvalidFile
 from logist.quick_model import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -559,6 +560,21 @@ class TestAnyEdit:
     @given(MAPPINGS)
     def test_what_is_dumped_reads_back(self, data: dict[str, Any]) -> None:
         assert parse_document(dump_yaml(data), "x.yaml").data == data
+
+    @given(
+        st.dictionaries(
+            st.text("abNY_ -:1", min_size=1, max_size=6) | st.sampled_from(["id", "true", "no"]),
+            st.booleans()
+            | st.integers()
+            | st.text("aY ._,;()/+-:#é'\n1", max_size=9)
+            | st.sampled_from(["Off", "null", "A task."]),
+            max_size=4,
+        )
+    )
+    @example({"k" * 200: "a"})
+    @example({"k": "word " * 300})
+    def test_without_the_library_the_text_is_the_same(self, data: dict[str, Any]) -> None:
+        assert dump_yaml(data) == dump_any_yaml(data)
 
     def test_dumped_text_is_for_people(self) -> None:
         found = dump_yaml({"id": "a", "prompt": "One.\nTwo.\n", "tags": ["x"], "role": "on"})

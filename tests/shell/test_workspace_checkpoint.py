@@ -11,14 +11,23 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from logist.errors import Damaged, StorageError
 from logist.workspace import Workspace
-from logist.workspace.checkpoint import baseline, checkpoint, objects, snapshot
-from logist.workspace.checkpoint.scan import FileStamp, ScanRules, scan_workspace
+from logist.workspace.checkpoint import baseline, checkout, checkpoint, objects, snapshot
+from logist.workspace.checkpoint.objects import TreeEntry
+from logist.workspace.checkpoint.scan import (
+    FileStamp,
+    FileTable,
+    ScanRules,
+    WorkspaceScan,
+    pack_stamp,
+    scan_workspace,
+)
 from logist.workspace.files import file_names, safe_open
 from tests import support
 
@@ -205,6 +214,50 @@ def test_a_stamp_of_the_tick_in_which_it_was_taken_is_not_relied_on() -> None:
         name: FileStamp(1, 1, changed, 1, 0) for name, changed in ((b"old", 4), (b"now", 5), (b"later", 6))
     }
     assert set(baseline.pack_reliable_stamps(stamps, since=5)) == {b"old"}
+
+
+@pytest.mark.parametrize("since", [3, 5, 7])
+def test_a_new_workspace_relies_on_the_same_stamps(since: int) -> None:
+    stamps = [FileStamp(1, 1, changed, 1, 0o100600) for changed in (4, 5, 6)]
+    paths = [b"a", b"d/b", b"d/c"]
+    table = replace(FileTable.from_paths(paths, [b"d"]), stamps=b"".join(map(pack_stamp, stamps)))
+    tree = {path: TreeEntry("100644", f"{number:040x}") for number, path in enumerate(paths)}
+    reliable = baseline.pack_reliable_stamps(dict(zip(paths, stamps, strict=True)), since)
+    commit = "0" * 40
+    made = baseline.Baseline.from_scan(commit, table, tree, {}, since)
+    assert made == baseline.Baseline.from_table(commit, table, tree, {}, reliable)
+    assert made.tree == tree
+
+
+@pytest.mark.parametrize(
+    ("written", "target"),
+    [
+        ({}, {}),
+        (
+            {b"a": 0o100600, b"d/b": 0o100700, b"l": 0o120777},
+            {b"a": "100644", b"d/b": "100755", b"l": "120000"},
+        ),
+        ({b"a": 0o100600}, {b"a": "100755"}),
+        ({b"a": 0o120777}, {b"a": "100644"}),
+        ({b"a": 0o100600}, {b"a": "100644", b"b": "100644"}),
+        ({b"a": 0o100600, b"b": 0o100600}, {b"a": "100644"}),
+        ({b".logist~.git": 0o100600}, {b".logist~.git": "100644"}),
+        ({b"d/.logist~": 0o100600}, {b"d/.logist~": "100644"}),
+        ({b".logist~x": 0o100600}, {b".logist~x": "100644"}),
+        ({}, {b"submodule": "160000"}),
+    ],
+)
+def test_what_git_has_written_is_recognized_at_once(
+    written: dict[bytes, int], target: dict[bytes, str]
+) -> None:
+    """With the same result as file by file."""
+    directories = {path.rpartition(b"/")[0] for path in written} - {b""}
+    table = FileTable.from_paths(written, directories)
+    stamps = b"".join(pack_stamp(FileStamp(1, 1, 1, 1, written[path])) for path in table.paths)
+    scanned = WorkspaceScan(replace(table, stamps=stamps))
+    tree = {path: TreeEntry(mode, "0" * 40) for path, mode in target.items()}
+    one_by_one = checkout.recognize_files(scanned, tree).tree
+    assert checkout.has_written_all(scanned.table, tree) == (one_by_one == tree)
 
 
 def test_the_time_of_a_file_may_be_set_back_after_a_change(tmp_path: Path) -> None:

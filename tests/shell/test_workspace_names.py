@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from logist.errors import InvalidFile
 from logist.workspace import Workspace
-from logist.workspace.files import clones
+from logist.workspace.files import clones, file_names
 from logist.workspace.forking import populate_fork
 from tests import support
 
@@ -37,6 +39,21 @@ def fork(make: Make, original: Workspace, commits: list[str]) -> Workspace:
     made = make("fork")
     populate_fork(made, original.git.git_dir, commits, commits[-1], original.root)
     return made
+
+
+PARTS = st.sampled_from(
+    [b"", b".", b"..", b".git", b".GIT", b".github", b"a.git", b"a", b".logist~", b".logist~.git", b"..."]
+)
+
+
+@given(st.lists(st.lists(PARTS, min_size=1, max_size=4).map(b"/".join), max_size=4))
+def test_plain_names_are_sound_and_not_escaped(paths: list[bytes]) -> None:
+    one_by_one = all(
+        file_names.is_sound(path) and file_names.PREFIX not in path and file_names.from_stored(path) == path
+        for path in paths
+    )
+    # An empty list counts as not plain: then each name is looked at, and there is none.
+    assert file_names.are_plain(paths) == (one_by_one and bool(paths))
 
 
 @pytest.mark.parametrize("above", ["..", ".git"])

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from logist.core.prompt import prompt
+from logist.core.prompt.shown_files import FileText
 from logist.errors import StorageError, UsageError
-from logist.workspace import FileText, Listing, Workspace
+from logist.workspace import Listing, Workspace, comparison
+from logist.workspace.checkpoint import objects
 from tests import support
 
 
@@ -223,3 +225,25 @@ def test_the_listing_has_regular_files_in_order_and_counts_the_rest(workspace: W
     Path(os.fsdecode(os.fsencode(root) + b"/\xff")).write_text("x")
     assert workspace.list_files() == Listing((".github/ci.yml", "a", "b", "src/app.py", "\\xff"), 0)
     assert workspace.list_files(limit=2) == Listing((".github/ci.yml", "a"), 3)
+
+
+def test_the_tree_that_is_written_for_a_comparison_is_the_one_in_the_repository(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace.create_checkpoint("first")
+    root = workspace.root
+    (root / "src" / "app.py").write_text("ANSWER = 43\n")
+    (root / "tool").write_text("#!/bin/sh\n")
+    (root / "tool").chmod(0o755)
+    (root / "empty").mkdir()
+    (root / "link").symlink_to("src/app.py")
+    for name in ("a\nb", "ü", os.fsdecode(b"\xff"), ".git-like", "-x", ":y"):
+        (root / name).write_text(name.encode("utf-8", "replace").decode())
+    (root / "own" / ".git").mkdir(parents=True)
+    (root / "own" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "large").write_bytes(os.urandom(200_000))  # no checkpoint holds it
+    os.mkfifo(root / "pipe")
+    git = comparison._create_scratch(tmp_path / "scratch", [workspace], long_names=False)
+    commit, tree = workspace.write_current(git)
+    assert tree == objects.read_tree(git, commit)
+    assert {b"tool", b"link"} <= tree.keys()

@@ -12,6 +12,7 @@ import pytest
 from logist.errors import InvalidFile, StorageError, UsageError
 from logist.workspace import Workspace, find_repository, list_uncommitted
 from logist.workspace.checkpoint.baseline import load_baseline, read_file_system_time
+from logist.workspace.checkpoint.packs import list_indexes
 from logist.workspace.checkpoint.scan import make_stamp, pack_stamp
 from tests import support
 
@@ -345,8 +346,10 @@ def test_an_object_with_other_content_than_its_name_says_is_refused(tmp_path: Pa
     forged = git_repo / ".git" / "objects" / name[:2] / name[2:]
     forged.chmod(0o600)
     forged.write_bytes(zlib.compress(b"blob 6\0forged"))
+    workspace = new(tmp_path)
     with pytest.raises(StorageError, match="index-pack failed"):
-        new(tmp_path).populate(git_repo)
+        workspace.populate(git_repo)
+    assert list_indexes(workspace.git.git_dir) == []  # a pack is only there once it is verified
 
 
 def test_the_nearest_repository_upward_is_found(tmp_path: Path, git_repo: Path) -> None:

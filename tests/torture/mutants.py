@@ -18,6 +18,7 @@ from typing import Any
 from logist.agents.courier import process
 from logist.core.history import fold
 from logist.jobs.base import session as sessions
+from logist.jobs.base import stored_records
 from logist.store import JobDir, entries, files, flushing, history, inflight, segments
 from logist.workspace import git
 from tests.torture.recording import ANSWERED
@@ -170,19 +171,19 @@ def state_first() -> list[Swap]:
     """state.json is written before the history that it is built from."""
 
     def record(self: sessions.Session, *added: Any, back: Any = None) -> Any:
-        raw = [sessions.dump_interaction(entry) for entry in added]
+        raw = [stored_records.dump_interaction(entry) for entry in added]
         path = self.job.history_file
         with history.open_history(path) as file:
             first = entries.read_header(file, path).first_sequence
             end, _, lead = history._confirm_end(file, path, self.position, self.torn)
             _, done = history._seal_block(raw, self.position, end + len(lead), first)
         for entry in done.entries:
-            self.state = fold.apply_interaction(self.state, sessions.parse_interaction(entry), back)
+            self.state = fold.apply_interaction(self.state, stored_records.parse_interaction(entry), back)
         before, self.position = self.position, done.position
         self.write_state()
         self.job.append_entries(before, raw, self.torn)
         self.torn = b""
-        return [sessions.parse_interaction(entry) for entry in done.entries]
+        return [stored_records.parse_interaction(entry) for entry in done.entries]
 
     return [(sessions.Session, "record", record)]
 

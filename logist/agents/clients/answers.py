@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from email.utils import mktime_tz, parsedate_tz
 from typing import Any, NamedTuple, Protocol
 
 from logist.agents.protocol import Ask, Sending
@@ -217,6 +216,8 @@ def parse_seconds(header: str | None, sent: str | None = None) -> float | None:
 
 def _parse_date(header: str | None) -> float | None:
     """Return a date of HTTP in seconds since 1970, None if it is none."""
+    from email.utils import mktime_tz, parsedate_tz
+
     parsed = parsedate_tz(header or "")
     try:
         return None if parsed is None else float(mktime_tz(parsed))

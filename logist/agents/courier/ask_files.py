@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from logist.agents.courier import booking
 from logist.agents.protocol import LITELLM, MODEL_AGENTS, AgentWork, Ask
-from logist.core.answer.exit_command import replace_surrogates
-from logist.core.answer.failed_calls import has_failed
+from logist.core.answer import failed_calls
 from logist.core.model import (
     Call,
     EffectiveSpec,
@@ -25,6 +24,7 @@ from logist.core.model import (
     Request,
     TransportError,
 )
+from logist.core.text.surrogates import replace_surrogates
 from logist.quick_dataclass import dataclass
 from logist.quick_model import BaseModel, Field, ValidationError
 from logist.store import Exchange, Exchanges, inflight
@@ -374,7 +374,7 @@ def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
 def _count_failures(worked: Sequence[JsonObject]) -> JsonObject | None:
     """Count the failed calls of each tool; None if none failed."""
     results = [result for each in worked for result in each.get("results", ())]
-    counts = Counter(result["name"] for result in results if has_failed(result))
+    counts = Counter(result["name"] for result in results if failed_calls.has_failed(result))
     return {
         replace_surrogates(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())
     } or None

@@ -17,10 +17,10 @@ from logist.agents.programs.finding import load_errand_program
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from logist.agents.protocol import Ask
 from logist.agents.workplace import ARCHIVE, Workplace, read_proxies
-from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import ErrorKind, JsonObject, Permissions, Reply, TransportError, Usage
 from logist.core.money import money
 from logist.core.secrets.redact import redact
+from logist.core.text.surrogates import replace_surrogates
 from logist.errors import LogistError
 from logist.store import JobDir
 from logist.store.progress import Activity

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from logist.agents.own_process import COURIER, add_package_path
+from logist.lazy_modules import load_all
 
 SERVE = "--serve"
 Kind = Literal["direct", "litellm"]
@@ -35,7 +36,14 @@ ANSWER_SECONDS = 120.0
 """How long the server may take to load litellm and fork; then the courier is started without it."""
 _LONGEST = 65_536
 """Bytes of a message."""
-_LATE_IMPORTS = ("h11", "httpcore._sync.http11", "httpcore._sync.connection_pool", "encodings.idna", "netrc")
+_LATE_IMPORTS = (
+    "h11",
+    "httpcore._sync.http11",
+    "httpcore._sync.connection_pool",
+    "encodings.idna",
+    "netrc",
+    "email.utils",
+)
 """Modules that the first call of the built-in client would import."""
 
 
@@ -120,13 +128,14 @@ def _load(kind: Kind) -> None:
     # httpx without its command line, which imports rich and click: a tenth of the time to load. httpx allows for that.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     from logist.agents.clients import direct, loading
-    from logist.agents.courier import exchange
+    from logist.agents.courier import exchange, process
     from logist.config.working import SandboxRules, ToolRules
     from logist.core.model import EffectiveSpec, Model, Provider, Reply, Request
     from logist.core.secrets import secrets_table
     from logist.quick_model import build_checks
 
     assert exchange is not None
+    assert process is not None
     secrets_table.compile_patterns()
     build_checks(EffectiveSpec, Model, Provider, Reply, Request, SandboxRules, ToolRules)
     if kind == "litellm":
@@ -137,6 +146,7 @@ def _load(kind: Kind) -> None:
             with suppress(ImportError):
                 import_module(name)
         direct.preload()
+    load_all()
     gc.collect()
     gc.freeze()
 
@@ -161,28 +171,3 @@ def _become_courier(
             os.write(2, traceback.format_exc().encode("utf-8", "replace"))
     finally:
         os._exit(status)
-
-
-class ForkServers:
-    """The fork servers of a command: at most one for each kind of client, started when first needed."""
-
-    def __init__(self, *, enabled: bool = True) -> None:
-        self._enabled = enabled
-        self.servers: dict[Kind, ForkServer] = {}
-        self._one_at_a_time = threading.Lock()
-
-    def get(self, kind: Kind, environment: dict[str, str]) -> ForkServer | None:
-        """Return the server, which may still be loading; None without one."""
-        with self._one_at_a_time:
-            server = self.servers.get(kind)
-            if self._enabled and (server is None or server.is_closed):
-                with suppress(OSError):
-                    server = self.servers[kind] = ForkServer.start(kind, environment)
-            return server
-
-    def close(self) -> None:
-        """End the servers; couriers that work go on. A later call starts a server again."""
-        with self._one_at_a_time:
-            for server in self.servers.values():
-                server.close()
-            self.servers.clear()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.agents.programs.aider import Aider
 from logist.agents.programs.claude import Claude
@@ -24,6 +23,9 @@ from logist.core.text.json_object import JsonObject
 from logist.documents import suggest_names
 from logist.errors import InvalidFile, LogistError
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 GROUP = "logist.agents"
 """The entry point group with which a package adds programs."""
@@ -90,7 +92,7 @@ def load_program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
         return Described(name, described[name])
     if name in PRESETS:
         return PRESETS[name]
-    added = [point for point in entry_points(group=GROUP) if point.name == name]
+    added = [point for point in _list_entry_points() if point.name == name]
     if len(added) > 1:
         packages = " and ".join(sorted(_describe_origin(point) for point in added))
         raise InvalidFile(
@@ -116,7 +118,13 @@ def load_errand_program(name: str, entry: JsonObject | None) -> Program:
 
 def list_program_names(described: Mapping[str, ProgramEntry]) -> list[str]:
     """Return the names of all available programs."""
-    return sorted({*described, *PRESETS, *(point.name for point in entry_points(group=GROUP))})
+    return sorted({*described, *PRESETS, *(point.name for point in _list_entry_points())})
+
+
+def _list_entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - it loads the modules for e-mail and zip files
+
+    return entry_points(group=GROUP)
 
 
 def _load_entry_point(point: EntryPoint) -> Program:

@@ -9,12 +9,13 @@ import re
 from logist.agents.programs.output import last_lines, strip_controls
 from logist.agents.programs.protocol import Finished, Result, Spent
 from logist.core.model import ErrorKind, TransportError
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 LONGEST = 500
 """Maximum characters of a message."""
 
-_STATUS = re.compile(
+_STATUS = compile_on_use(
     r"\b(?:status(?:[ _]?code)?|http(?:/[0-9.]+)?|code|(?:api|server|client|request) error|error)"
     r"[\"':=( ]{1,4}([45][0-9]{2})\b(?! ?(?:ms|s|tokens)\b)"
     r"|\b([45][0-9]{2}) (?:unauthorized|forbidden|too many requests|internal server|bad request|bad gateway"
@@ -66,20 +67,20 @@ _WORDS = (
         "bad ?request|invalid_request|invalid request|not found|unknown model|unsupported",
     ),
 )
-_KINDS = [(kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS]
-_CUT = re.compile(
+_KINDS = [(kind, compile_on_use(words, re.IGNORECASE)) for kind, words in _WORDS]
+_CUT = compile_on_use(
     r"max_output_tokens|max_tokens|output token (?:limit|maximum)|token limit|finish.?reason\W{1,4}length"
     r"|maximum output",
     re.IGNORECASE,
 )
-_BROKEN = re.compile(
+_BROKEN = compile_on_use(
     r"^Response: status_code=200$|RemoteProtocolError|peer closed connection|IncompleteRead", re.MULTILINE
 )
 """Text on standard error if a connection broke after the answer had begun."""
 _ENDS = 4000
 """Characters at the start and end of the output that are searched for an error about the command line: some programs
 print their options before the error, some after it."""
-_REJECTED = re.compile(
+_REJECTED = compile_on_use(
     # The errors of argparse, click, typer, commander, yargs, clap, cobra, Go's flag and getopt.
     r"^[^\w\n]{0,20}(?:[\w./-]{1,80}: )?(?:error: ?){0,2}(?:"
     r"(?:unknown|unrecognized|unexpected|illegal|ambiguous|unsupported|no such|got unexpected extra)"
@@ -98,11 +99,11 @@ _REJECTED = re.compile(
     r")[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
-_HELP = re.compile(r"^(?:usage|options|commands):", re.IGNORECASE | re.MULTILINE)
-_OPTION = re.compile(r"^[ \t]{1,40}(?:-\w,? {1,8})?--\w", re.MULTILINE)
+_HELP = compile_on_use(r"^(?:usage|options|commands):", re.IGNORECASE | re.MULTILINE)
+_OPTION = compile_on_use(r"^[ \t]{1,40}(?:-\w,? {1,8})?--\w", re.MULTILINE)
 _NOT_RUN = frozenset({64, 126, 127})
 """Exit statuses for a usage error (sysexits), and for a program that a shell can't run or find."""
-_STUB = re.compile(r"postinstall|--ignore-scripts|native binary|platform package", re.IGNORECASE)
+_STUB = compile_on_use(r"postinstall|--ignore-scripts|native binary|platform package", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

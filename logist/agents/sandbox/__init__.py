@@ -6,11 +6,18 @@ Landlock, or unconfined). `bubblewrap.py` and `landlock.py` build what each of t
 program can read, and `launcher.py` runs inside, before the program.
 """
 
-from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, ProgramEnd
-from logist.agents.sandbox.ending import end_leftover_processes
-from logist.agents.sandbox.probing import detect_sandbox, require_linux
-from logist.agents.sandbox.running import choose_sandbox, run_program
-from logist.agents.sandbox.view import is_visible, pin_program
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logist.lazy_modules import load_on_use
+
+if TYPE_CHECKING:
+    from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, ProgramEnd
+    from logist.agents.sandbox.ending import end_leftover_processes
+    from logist.agents.sandbox.probing import detect_sandbox, require_linux
+    from logist.agents.sandbox.running import choose_sandbox, run_program
+    from logist.agents.sandbox.view import is_visible, pin_program
 
 __all__ = [
     "MARKER",
@@ -26,3 +33,14 @@ __all__ = [
     "require_linux",
     "run_program",
 ]
+
+load_on_use(
+    globals(),
+    {
+        "confinement": ("MARKER", "Confinement", "Kind", "Means", "ProgramEnd"),
+        "ending": ("end_leftover_processes",),
+        "probing": ("detect_sandbox", "require_linux"),
+        "running": ("choose_sandbox", "run_program"),
+        "view": ("is_visible", "pin_program"),
+    },
+)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import platform
-import socket
 import struct
 from collections.abc import Iterable, Sequence
 
@@ -44,8 +43,10 @@ _X32 = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _GIVE = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER, _ARCHITECTURE = 0, 4
-_INTERNET = (int(socket.AF_INET), int(socket.AF_INET6), 16)
-"""The last is AF_NETLINK, with which programs read their network addresses."""
+# The numbers of Linux; the module `socket` would be loaded only for them.
+_UNIX = 1
+_INTERNET = (2, 10, 16)
+"""AF_INET, AF_INET6, and AF_NETLINK, with which programs read their network addresses."""
 
 Instruction = tuple[int, int, int, int]
 
@@ -88,7 +89,7 @@ def _list_families(*, network: bool, boxed: bool) -> tuple[int, ...]:
     programs could connect to sockets of the machine's services by path, which Landlock allows.
     """
     if boxed:
-        return (*_INTERNET, int(socket.AF_UNIX))
+        return (*_INTERNET, _UNIX)
     return _INTERNET if network else ()
 
 

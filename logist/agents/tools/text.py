@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable
 
-from logist.core.answer.exit_command import replace_surrogates
+from logist.core.text.surrogates import replace_surrogates
 
 Redact = Callable[[str], tuple[str, int]]
 

@@ -222,8 +222,8 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
     environment = project.environment
     try:
         loaded = load_settings(project.home, environment.user_config_dir())
-        trust = context.read_project_trust(environment, loaded, context.load_known_roles(environment))
-        trust.require_to_run()
+        roles = context.load_known_roles(environment)
+        context.read_project_trust(environment, loaded, roles).require_to_run()
     except LogistError as error:
         yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
         return
@@ -237,17 +237,16 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
         yield warning("config", f"{unused.where}: {unused.message}", unused.advice)
     if can_merge_unchecked(loaded.settings):
         yield warning("config", UNCHECKED_MERGES, None)
-    yield from _named(environment, loaded)
-    yield from _agents(environment, loaded.settings, context.load_known_roles(environment))
+    yield from _named(loaded, roles)
+    yield from _agents(environment, loaded.settings, roles)
     yield Finding("config", "ok", ", ".join(sorted(loaded.files)) or "all defaults")
 
 
-def _named(environment: Environment, loaded: LoadedSettings) -> Iterator[Finding]:
+def _named(loaded: LoadedSettings, roles: Roles) -> Iterator[Finding]:
     """Report unknown roles in the settings.
 
     Only `roles.default` is an error, because no job can be created without it. Other projects may have the rest.
     """
-    roles = context.load_known_roles(environment)
     for field, role in list_named_roles(loaded.settings).items():
         if role not in roles.by_name and role not in roles.broken:
             message = f"{loaded.sources[field]}: `{field}` names the unknown role `{role}`"

@@ -12,7 +12,7 @@ from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
-    from logist.cli.checkup import Report
+    from logist.cli.checkup.report import Report
     from logist.jobs.doctor.checks import Finding
 
 STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
@@ -38,7 +38,7 @@ def doctor(environment: Environment, deep: bool, fix: bool, ping: bool, jobs_dir
 
     Exit code: 10 if a job is damaged; 5 for any other error; else 0. With --fix, only remaining problems count.
     """
-    from logist.cli.checkup import examine
+    from logist.cli.checkup.report import examine
 
     report = examine(environment, jobs_dir, deep=deep, fix=fix, ping=ping)
     worst = max((found.exit_code for found in report.findings), default=0)

@@ -250,7 +250,7 @@ class Left:
 
     def _read_revision(self, job_id: str) -> object:
         from logist.errors import LogistError
-        from logist.jobs.base.session import read_current_state
+        from logist.jobs.base.stored_records import read_current_state
 
         try:
             return read_current_state(self._project.open_job(job_id)).get("revision")

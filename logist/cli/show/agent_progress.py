@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 from logist.cli.show import render
 from logist.config.environment import Environment
 from logist.store.progress import Activity, ActivityRecord
-from logist.store.progress_text import format_progress
+from logist.store.progress_text import EventFilter, format_progress
 
 if TYPE_CHECKING:
     from rich.live import Live
 
     from logist.jobs.base.project import ProgressDisplay, ProjectContext
 
-WORDS_SECONDS = 10.0
-"""Seconds between two lines about the output of an agent program, where each line is printed."""
 SHORT_WORDS = 50
 """Characters of the last words on a live line."""
 
@@ -63,26 +61,6 @@ def choose_live_lines(environment: Environment) -> LiveDisplay | None:
     display = LiveDisplay(environment)
     render.set_live_lines(display)
     return display
-
-
-class EventFilter:
-    """Chooses the records that are events, for an output where each line stays."""
-
-    def __init__(self) -> None:
-        self._printed: dict[str, ActivityRecord] = {}
-
-    def is_event(self, job_id: str, record: ActivityRecord) -> bool:
-        """Whether to print the record of a job. The last words of an answer are none."""
-        if record.activity in (Activity.BEGUN, Activity.ANSWERING):
-            return False
-        last = self._printed.get(job_id)
-        is_same_run = last is not None and last.run == record.run
-        if last is not None and is_same_run and record.activity in (Activity.WORKING, Activity.WAITING):
-            is_repeated = last.activity == record.activity
-            if is_repeated and record.seconds < last.seconds + WORDS_SECONDS:
-                return False
-        self._printed[job_id] = record
-        return True
 
 
 class EventLines:

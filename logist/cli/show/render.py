@@ -132,6 +132,16 @@ def has_reader_left() -> bool:
     return False
 
 
+def write_buffered_output() -> bool:
+    """Write what is still buffered; return whether that was possible."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def drop_output() -> None:
     """Discard the buffered and all later standard output."""
     _drop_stream(sys.stdout)

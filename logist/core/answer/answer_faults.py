@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import math
 import re
 from collections import Counter
@@ -54,13 +55,7 @@ def parse_json_object(piece: str, span: JsonSpan) -> JsonObject:
     if span.depth > MAX_DEPTH:
         raise UnreadableError(f"is nested {span.depth} levels deep; at most {MAX_DEPTH} are allowed")
     try:
-        value: JsonObject = json.loads(
-            piece,
-            object_pairs_hook=_reject_duplicate_keys,
-            parse_constant=_reject_constant,
-            parse_int=_parse_integer,
-            parse_float=_parse_float,
-        )
+        value: JsonObject = _DECODER.decode(piece)
     except json.JSONDecodeError as error:
         raise UnreadableError(f"is not valid JSON: {_describe_syntax_error(piece, error.pos)}") from None
     except RecursionError:
@@ -92,6 +87,15 @@ def _parse_float(digits: str) -> float:
     if len(digits) > MAX_DIGITS or math.isinf(value):
         raise UnreadableError(f"has a number that is too large: {digits[:20]}")
     return value
+
+
+# Made once: json.loads would make one for each answer, which takes longer than reading it.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_reject_duplicate_keys,
+    parse_constant=_reject_constant,
+    parse_int=_parse_integer,
+    parse_float=_parse_float,
+)
 
 
 def _describe_syntax_error(piece: str, position: int) -> str:
@@ -127,7 +131,7 @@ def find_output_faults(output: Any, schema: JsonObject) -> list[str]:
 
 
 def _collect_faults(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
-    text = json.dumps(schema)  # in JSON 1 is not true, unlike in Python
+    text = _write_schema(schema)
     if _get_quick_check(text)(document):
         return []
     errors = _get_validator(text).iter_errors(document)
@@ -135,6 +139,27 @@ def _collect_faults(document: Any, schema: JsonObject, words: Callable[[Validati
     for error in islice(errors, MAX_READ):
         first.setdefault(tuple(error.absolute_path), words(error))
     return list(first.values())[:MAX_NAMED]
+
+
+_last_written: tuple[bytes, str] = b"", ""
+
+
+def _write_schema(schema: JsonObject) -> str:
+    """Return the schema as text: in JSON 1 is not true, unlike in Python.
+
+    A replay passes the same schema for every answer, and writing it takes longer than checking the answer. marshal
+    is quick enough to notice a change of the schema; it distinguishes 1 and true, too.
+    """
+    global _last_written  # noqa: PLW0603 - one value is enough, and lru_cache can't have a dictionary as its key
+    try:
+        marshaled = marshal.dumps(schema, 2)  # this version writes equal schemas equally
+    except ValueError:  # a text or number of a class of its own, as readers of YAML make them
+        return json.dumps(schema)
+    known, text = _last_written
+    if marshaled != known:
+        text = json.dumps(schema)
+        _last_written = marshaled, text
+    return text
 
 
 @lru_cache(maxsize=16)

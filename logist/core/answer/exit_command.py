@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from logist.core.answer import answer_faults
+from logist.core.answer import answer_faults, thinking
 from logist.core.answer.answer_faults import UnreadableError
-from logist.core.answer.thinking import remove_thinking
 from logist.core.model import ExitAction, JsonObject
-from logist.core.text.outermost_json import FENCE, FoundSpans, JsonSpan, find_outermost_json
+from logist.core.text import outermost_json, surrogates
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 MAX_CHARACTERS = 1 << 18
@@ -51,16 +51,16 @@ EXAMPLE_COPIED = (
     "expected `action` to be exactly one of COMPLETED, STUCK, RETRY"
 )
 
-_KEY = re.compile(r'"action"|\\u')  # without either of these, no object has the key
-_LOOKS_LIKE_ONE = re.compile(
+_KEY = compile_on_use(r'"action"|\\u')  # without either of these, no object has the key
+_LOOKS_LIKE_ONE = compile_on_use(
     r"""["“”]action["“”]\s*["“”:]"""
     r"""|(?:['‘’]action['‘’]|(?<!["'\w])action)\s*:\s*["'“”‘’]?(?:COMPLETED|STUCK|RETRY)\b""",
     re.IGNORECASE,
 )
-_OTHER_KEYS = re.compile(r'"(?:evidence_files|summary_for_supervisor)"\s*:')
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_FENCE_LINE = re.compile(rf"{FENCE}[\w+-]*\s*")
-_SENTENCE_END = re.compile(r"[.!?。！？…]+[\"')\]”’]*(?:\s|$)")
+_OTHER_KEYS = compile_on_use(r'"(?:evidence_files|summary_for_supervisor)"\s*:')
+_SURROGATE = compile_on_use("[\ud800-\udfff]")
+_FENCE_LINE = compile_on_use(rf"{outermost_json.FENCE}[\w+-]*\s*")
+_SENTENCE_END = compile_on_use(r"[.!?。！？…]+[\"')\]”’]*(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Verdict:
 class _Candidate:
     """An outermost object with an `action` key. Canonical JSON is equal for equal values."""
 
-    span: JsonSpan
+    span: outermost_json.JsonSpan
     response: JsonObject
     canonical: str
     wrapped: bool
@@ -102,7 +102,7 @@ def judge_answer(text: str, schema: JsonObject) -> Verdict:
     """
     if fault := text_fault(text):
         return Verdict(reason=fault)
-    outermost_spans = find_outermost_json(text)
+    outermost_spans = outermost_json.find_outermost_json(text)
     if any(span.ending == "text" for span in outermost_spans.spans):
         return Verdict(reason=BROKEN_OFF)
     try:
@@ -119,8 +119,12 @@ def extract_text_before_command(text: str) -> str:
     """Return the text of an answer before its exit command, without what the model thought; all of it if there is no
     exit command.
     """
-    text = remove_thinking(text)
-    spans = [span for span in find_outermost_json(text).spans if _KEY.search(text[span.start : span.end])]
+    text = thinking.remove_thinking(text)
+    spans = [
+        span
+        for span in outermost_json.find_outermost_json(text).spans
+        if _KEY.search(text[span.start : span.end])
+    ]
     return (text[: spans[-1].start] if spans else text).strip()
 
 
@@ -129,16 +133,7 @@ def decode_answer(data: bytes) -> tuple[str, bool]:
 
     Also returns whether they were invalid UTF-8 (such bytes are then written as backslash escapes).
     """
-    return replace_surrogates(data.decode("utf-8", "surrogateescape"))
-
-
-def replace_surrogates(text: str) -> tuple[str, bool]:
-    """Replace every lone surrogate in `text` by a backslash escape, so that the text can be stored.
-
-    Also returns whether there was one.
-    """
-    cleaned = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return cleaned, len(cleaned) != len(text)
+    return surrogates.replace_surrogates(data.decode("utf-8", "surrogateescape"))
 
 
 def text_fault(text: str) -> str | None:
@@ -152,7 +147,7 @@ def text_fault(text: str) -> str | None:
     return None
 
 
-def _find_candidates(text: str, found: FoundSpans) -> Iterator[_Candidate]:
+def _find_candidates(text: str, found: outermost_json.FoundSpans) -> Iterator[_Candidate]:
     """Yield every candidate, including repeated ones. Raises UnreadableError for one that is not JSON."""
     candidates_by_text: dict[str, _Candidate | None] = {}
     for span in found.spans:
@@ -163,7 +158,7 @@ def _find_candidates(text: str, found: FoundSpans) -> Iterator[_Candidate]:
             yield known if known.span is span else replace(known, span=span)
 
 
-def _read_candidate(text: str, piece: str, span: JsonSpan) -> _Candidate | None:
+def _read_candidate(text: str, piece: str, span: outermost_json.JsonSpan) -> _Candidate | None:
     if piece[0] == "[" or not (_KEY.search(piece) or _LOOKS_LIKE_ONE.search(piece)):
         return None
     try:
@@ -182,15 +177,20 @@ def _read_candidate(text: str, piece: str, span: JsonSpan) -> _Candidate | None:
     return None
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True)
+
+
 def _to_canonical_json(value: Any) -> str:
     """Serialize a value so that equal text means equal value.
 
     Unlike Python's `==`, this distinguishes 1 from true.
     """
-    return json.dumps(value, sort_keys=True)
+    return _CANONICAL.encode(value)
 
 
-def _candidate_count_fault(text: str, found: FoundSpans, candidates: list[_Candidate]) -> str | None:
+def _candidate_count_fault(
+    text: str, found: outermost_json.FoundSpans, candidates: list[_Candidate]
+) -> str | None:
     """Why there is not exactly one distinct candidate, or None."""
     if not candidates:
         return "no exit command: " + _describe_missing_command(text, found)
@@ -207,7 +207,7 @@ def _collect_requests(candidates: list[_Candidate]) -> set[str]:
     return {candidate.request for candidate in candidates if candidate.request is not None}
 
 
-def _describe_missing_command(text: str, found: FoundSpans) -> str:
+def _describe_missing_command(text: str, found: outermost_json.FoundSpans) -> str:
     """Describe what the answer contains instead of an exit command."""
     for spans, where in ((found.spans, ""), (found.hidden, "code or other braces")):
         for span in spans:
@@ -266,7 +266,7 @@ def _find_warnings(text: str, candidates: list[_Candidate], command: ExitCommand
         yield f"`summary_for_supervisor` has {count} sentences; expected two to five"
 
 
-def _warn_about_surrounding_text(text: str, spans: list[JsonSpan]) -> Iterator[str]:
+def _warn_about_surrounding_text(text: str, spans: list[outermost_json.JsonSpan]) -> Iterator[str]:
     """Warn about text after the exit command, which may contradict it, and about a code fence around it.
 
     Text before it is allowed: models that work with tools describe what they did and then end with the

@@ -9,13 +9,14 @@ from typing import Literal
 
 from logist.core.condition.fault import ConditionError
 from logist.core.text import paths
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
-_SPACE = re.compile(r"\s*")
-_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])")
-_TEXT = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
-_SIGN = re.compile(r"===|!==|==|!=|>=|<=|&&|\|\||[<>!()\[\],?:+*/%.-]")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_SPACE = compile_on_use(r"\s*")
+_NUMBER = compile_on_use(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])")
+_TEXT = compile_on_use(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
+_SIGN = compile_on_use(r"===|!==|==|!=|>=|<=|&&|\|\||[<>!()\[\],?:+*/%.-]")
+_ESCAPE = compile_on_use(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 

@@ -38,7 +38,7 @@ from logist.core.model.commands import (
     ResubmitCommand,
     RoleCommand,
 )
-from logist.core.money import money
+from logist.core.money import amounts
 from logist.core.text.json_object import JsonObject
 from logist.quick_dataclass import dataclass
 
@@ -211,10 +211,13 @@ def _apply_note(base: State, entry: Interaction) -> dict[str, Any]:
     return {"note": None} if _is_answered(entry) else {}
 
 
+_EXIT_ACTIONS = frozenset(ExitAction)
+
+
 def _is_answered(entry: Interaction) -> bool:
     """Whether an agent gave a valid answer in this interaction."""
     actions = entry.response.actions
-    return entry.kind is Kind.ASK and bool(actions) and actions[0] in set(ExitAction)
+    return entry.kind is Kind.ASK and bool(actions) and actions[0] in _EXIT_ACTIONS
 
 
 def _apply_spec(base: State, spec: EffectiveSpec) -> dict[str, Any]:
@@ -367,9 +370,9 @@ def add_usage(totals: Totals, entry: Interaction) -> Totals:
     """Return the totals of a job after one more interaction."""
     usage = entry.usage
     counts = is_agent_asked(entry) and _can_have_worked(entry)
-    before = money.join_cents(totals.cumulative_cost, totals.cumulative_cost_microcents)
+    before = amounts.join_cents(totals.cumulative_cost, totals.cumulative_cost_microcents)
     command = kinds.command_of(entry)
-    cents, fraction = money.split_cents(
+    cents, fraction = amounts.split_cents(
         max(0, before + usage_microcents(usage) - released_microcents(command))
     )
     return totals.model_copy(
@@ -401,7 +404,7 @@ def released_microcents(command: RecordedCommand) -> int:
 
 def usage_microcents(usage: Usage) -> int:
     """Return what an exchange cost, in microcents."""
-    return money.join_cents(usage.cost_cents, usage.cost_microcents)
+    return amounts.join_cents(usage.cost_cents, usage.cost_microcents)
 
 
 def _return_to_state(base: State, back: State) -> State:

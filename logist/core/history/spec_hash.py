@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import cache
 from typing import Any
@@ -17,6 +16,7 @@ from logist.core.model import (
     Step,
     Workflow,
 )
+from logist.digests import compute_sha256
 from logist.quick_model import BaseModel
 
 _ALWAYS_COUNTED: dict[type[BaseModel], str] = {
@@ -47,7 +47,7 @@ def spec_hash(spec: EffectiveSpec) -> str:
     """Return the sha256 of the spec's canonical JSON, without the fields that don't count (see above)."""
     counted_fields = _select_counted_fields(spec, spec.model_dump(mode="json"))
     text = json.dumps(counted_fields, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return compute_sha256(text.encode("utf-8", "surrogatepass"))
 
 
 def _select_counted_fields(value: Any, dumped: Any) -> Any:

@@ -6,16 +6,17 @@ No other module keeps its own sets of kinds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from logist.core.machine.actions import Action
 from logist.core.model import plain
 from logist.core.model.words import Actor, Kind
-from logist.core.text.json_object import JsonObject
 
 if TYPE_CHECKING:  # commands that only read JSON need the facts without the models
     from logist.core.model.commands import RecordedCommand
     from logist.core.model.record import Interaction
+    from logist.core.text.json_object import JsonObject
 
 
 class KindFacts(NamedTuple):
@@ -107,10 +108,15 @@ KINDS: Mapping[Kind, KindFacts] = {
 
 def read_command(kind: Kind, recorded: JsonObject) -> RecordedCommand:
     """Read the command of an interaction of this kind from its JSON."""
+    return _find_command_class(get_command_name(kind)).read(recorded)
+
+
+@cache
+def _find_command_class(name: str) -> type[RecordedCommand]:
     from logist.core.model import commands  # noqa: PLC0415 - see above
 
-    command: RecordedCommand = getattr(commands, get_command_name(kind)).read(recorded)
-    return command
+    command_class: type[RecordedCommand] = getattr(commands, name)
+    return command_class
 
 
 def get_command_name(kind: Kind) -> str:

@@ -5,14 +5,18 @@ The numbers refer to the rows of the table in docs/concepts.md.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from logist.core.machine import advice
 from logist.core.machine import targets as to
 from logist.core.machine.actions import Action, Who
-from logist.core.machine.event import Event
 from logist.core.machine.targets import DOUBTS, TASK, Guard, Situation, Target, limit_value
 from logist.core.model import HALTED, TERMINAL, EffectiveSpec, Phase, Place, Status, StuckKind
 from logist.errors import Refused, UsageError
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.machine.event import Event
 
 __all__ = [
     "DOUBTS",

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from logist.core import condition
-from logist.core.answer.answer_faults import describe_value
+from logist.core.answer import answer_faults
 from logist.core.machine.event import Onward
 from logist.core.machine.rules import TODAY, Rule, Rules
 from logist.core.model import END, Edge, JsonObject, Step, StepType, Workflow
@@ -103,7 +103,7 @@ def choice_fault(flow: Workflow, step_id: str, suggestion: object) -> str:
         return ""
     ids = ", ".join(step.id for step in known)
     expectation = f"expected one of {ids}" if ids else "this step has no branches to choose from"
-    return f"`suggested_next_stage` is {describe_value(suggestion)}; {expectation}"
+    return f"`suggested_next_stage` is {answer_faults.describe_value(suggestion)}; {expectation}"
 
 
 def judge_condition(form: Any, facts: Facts) -> condition.ConditionVerdict:

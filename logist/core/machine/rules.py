@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 from logist.core.model import Interaction
@@ -72,10 +73,15 @@ TODAY: Rules = frozenset(change.rule for change in CHANGES)
 def find_recorded_rules(entry: Interaction) -> Rules:
     """Return the rules by which an interaction was judged when it was recorded."""
     if entry.rules is not None:
-        return frozenset(change.rule for change in CHANGES[: max(0, entry.rules)])
+        return _select_earliest(max(0, entry.rules))
     # Interactions of older versions have no number; this flag marks those that were judged with closed gates.
     strict = entry.observed is not None and entry.observed.strict_gates
     return frozenset({Rule.CLOSED_GATES} if strict else ())
+
+
+@lru_cache(maxsize=64)
+def _select_earliest(count: int) -> Rules:
+    return frozenset(change.rule for change in CHANGES[:count])
 
 
 def has_newer_rules(entry: Interaction) -> bool:

@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from logist.core import review
-from logist.core.machine import advice, kinds, routing
+from logist.core.machine import advice, kinds, machine, routing
 from logist.core.machine.actions import Action, Who
 from logist.core.machine.event import ANY_JOB, Event
-from logist.core.machine.machine import next_place
-from logist.core.machine.routing import Facts, Routed
 from logist.core.machine.rules import TODAY, Rules
 from logist.core.model import (
     HALTED,
@@ -50,7 +48,7 @@ def apply_command(
     command: RecordedCommand,
     spec: EffectiveSpec,
     back_to: Place | None = None,
-    routed: Routed | None = None,
+    routed: routing.Routed | None = None,
     *,
     sent_back: bool = False,
     job: str = ANY_JOB,
@@ -77,7 +75,7 @@ def apply_command(
         sent_back=sent_back,
         job=job,
     )
-    return next_place(here, _add_facts(event, command), spec)
+    return machine.next_place(here, _add_facts(event, command), spec)
 
 
 def _add_facts(event: Event, command: RecordedCommand) -> Event:
@@ -123,7 +121,7 @@ def is_sent_back(state: State | None) -> bool:
 
 def route_command(
     kind: Kind, state: State | None, command: RecordedCommand, spec: EffectiveSpec, rules: Rules = TODAY
-) -> Routed | None:
+) -> routing.Routed | None:
     """Return where the workflow leads after `command`.
 
     None without a workflow, or if the command doesn't move along it.
@@ -132,7 +130,9 @@ def route_command(
     if flow is None:
         return None
     if kind in kinds.STARTS:
-        return routing.enter_step(flow, flow.start, Facts(data.build_step_data(spec, None), rules=rules))
+        return routing.enter_step(
+            flow, flow.start, routing.Facts(data.build_step_data(spec, None), rules=rules)
+        )
     if state is None:
         return None
     match command:
@@ -191,7 +191,7 @@ def required_success_percent(flow: Workflow | None, step: Step) -> float:
 
 def _route_resubmit(
     flow: Workflow, state: State, command: ResubmitCommand, spec: EffectiveSpec, rules: Rules
-) -> Routed | None:
+) -> routing.Routed | None:
     """Return where a resubmit leads: to the step that got stuck, or to the step that it names."""
     if command.review:
         return None
@@ -200,7 +200,7 @@ def _route_resubmit(
     if flow.find_step(step_id) is None:
         step_id = flow.start if has_no_branch else step_id
     return routing.enter_step(
-        flow, step_id, Facts(data.build_step_data(spec, state), state.visits or {}, rules=rules)
+        flow, step_id, routing.Facts(data.build_step_data(spec, state), state.visits or {}, rules=rules)
     )
 
 
@@ -212,8 +212,8 @@ def _route_after_step(
     output: Any,
     results: list[Any] | None = None,
     items: list[JsonObject] | None = None,
-) -> Routed:
+) -> routing.Routed:
     step_data = data.build_step_data(spec, state, state.step, output, results, items)
     return routing.route_after_step(
-        flow, state.step, Facts(step_data, state.visits or {}, state.suggested, rules)
+        flow, state.step, routing.Facts(step_data, state.visits or {}, state.suggested, rules)
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from logist.core.machine.actions import Action
-from logist.core.machine.event import Event
 from logist.core.model import (
     Approval,
     EffectiveSpec,
@@ -18,6 +18,9 @@ from logist.core.model import (
     StuckKind,
 )
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.machine.event import Event
 
 DOUBTS = ("assume_paid", "retry")
 """A steward's decisions about an exchange in doubt: it was paid, or it was not and may be repeated."""

@@ -5,10 +5,10 @@ Names are loaded on first use: commands that only read JSON need none of the mod
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logist.core.text.json_object import JsonObject
+from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.core.model.base import Frozen, Open, Recorded
@@ -138,7 +138,7 @@ __all__ = [
     "Workflow",
 ]
 
-_MODULES = {
+_NAMES = {
     "base": ("Frozen", "Open", "Recorded"),
     "flow": ("MAX_DEPTH", "MAX_ITEMS", "Edge", "Step", "Workflow"),
     "limits": ("ConfiguredLimits", "ItemLimits", "Limits", "PartialLimits"),
@@ -196,12 +196,4 @@ _MODULES = {
         "Word",
     ),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOMES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return value
+load_on_use(globals(), _NAMES)

@@ -27,3 +27,8 @@ def format_exactly(microcents: int) -> str:
 def join_cents(cents: int, micro: int) -> int:
     """Return the microcents for the two parts that files store."""
     return cents * MICROCENTS + micro
+
+
+def split_cents(microcents: int) -> tuple[int, int]:
+    """Return `(whole cents, rest)`, the rest from 0 to 999,999, as files store it."""
+    return divmod(microcents, MICROCENTS)

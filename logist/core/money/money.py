@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from logist.core.model import Model, PriceTier, Usage
-from logist.core.money.amounts import MICROCENTS, format_exactly, format_money, join_cents
+from logist.core.money.amounts import MICROCENTS, format_exactly, format_money, join_cents, split_cents
 
 __all__ = [
     "compute_cost",
@@ -131,11 +131,6 @@ def build_charge(cents: float | None) -> Usage:
         return Usage()
     whole, fraction = split_cents(round(Fraction(cents) * MICROCENTS))
     return Usage(cost_cents=whole, cost_microcents=fraction, source="steward")
-
-
-def split_cents(microcents: int) -> tuple[int, int]:
-    """Return `(whole cents, rest)`, the rest from 0 to 999,999, as files store it."""
-    return divmod(microcents, MICROCENTS)
 
 
 class _Tier(NamedTuple):

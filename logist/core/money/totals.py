@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from logist.core.model import Totals
-from logist.core.money import money
+from logist.core.money import amounts
 
 
 def get_microcents(used: Totals) -> int:
     """Return the cost in microcents."""
-    return money.join_cents(used.cumulative_cost, used.cumulative_cost_microcents)
+    return amounts.join_cents(used.cumulative_cost, used.cumulative_cost_microcents)
 
 
 def add_totals(parts: Iterable[Totals]) -> Totals:
     """Return the sum of the totals."""
     parts = list(parts)
-    cents, fraction = money.split_cents(sum(map(get_microcents, parts)))
+    cents, fraction = amounts.split_cents(sum(map(get_microcents, parts)))
     return Totals(
         cumulative_cost=cents,
         cumulative_cost_microcents=fraction,
@@ -31,7 +31,7 @@ def used_since(before: Totals, now: Totals) -> Totals:
     """Return what was used between the two; all of `now` if the job was deleted and created again in between."""
     if now.current_action_count < before.current_action_count:
         return now
-    cents, fraction = money.split_cents(max(0, get_microcents(now) - get_microcents(before)))
+    cents, fraction = amounts.split_cents(max(0, get_microcents(now) - get_microcents(before)))
     return Totals(
         cumulative_cost=cents,
         cumulative_cost_microcents=fraction,
@@ -44,5 +44,5 @@ def used_since(before: Totals, now: Totals) -> Totals:
 
 def make_totals(microcents: int, runs: int = 0) -> Totals:
     """Return totals of this much money and this many runs, and nothing else."""
-    cents, fraction = money.split_cents(microcents)
+    cents, fraction = amounts.split_cents(microcents)
     return Totals(cumulative_cost=cents, cumulative_cost_microcents=fraction, current_action_count=runs)

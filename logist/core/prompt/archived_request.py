@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from logist.core.model import Request
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.prompt.prompt import FileText, Given, Relevant
-from logist.core.prompt.prompt_parts import UnplacedPart
+from logist.core.prompt.prompt_parts import SEPARATOR, UnplacedPart
 from logist.core.prompt.redaction_marks import read_redaction_marks
 from logist.core.secrets.redact import REDACTED
+
+if TYPE_CHECKING:
+    from logist.core.model import Request
 
 SURROUNDINGS = frozenset(
     {
@@ -50,7 +52,8 @@ class PromptBlock(NamedTuple):
     @property
     def text(self) -> str:
         """The text as in the prompt."""
-        return "".join(piece.text for piece in self.pieces)
+        pieces = self.pieces
+        return pieces[0].text if len(pieces) == 1 else "".join(piece.text for piece in pieces)
 
     @property
     def is_given(self) -> bool:
@@ -58,6 +61,7 @@ class PromptBlock(NamedTuple):
         return len(self.pieces) == 1 and is_surrounding(self.source)
 
 
+@lru_cache(maxsize=256)
 def is_surrounding(source: str) -> bool:
     """Whether only the archive has what comes from this source."""
     return source.partition(":")[0] in SURROUNDINGS
@@ -70,18 +74,20 @@ def read_blocks(request: Request) -> list[PromptBlock]:
     """
     runs: list[list[UnplacedPart]] = []
     starts: list[int] = []
-    end = -1
+    before = -1
     masked_parts = read_redaction_marks(request.metadata)
+    prompt = request.prompt
     for number, part in enumerate(request.parts):
-        text = request.prompt[max(0, part.start) : max(0, part.end)]
+        start, end = part.start, part.end
+        text = prompt[start if start > 0 else 0 : end if end > 0 else 0]
         kind: Literal["rule", "given"] = "rule" if part.kind == "rule" else "given"
-        piece = UnplacedPart(part.source, kind, text, is_masked=number in masked_parts)
-        if part.start == end and runs:
+        piece = UnplacedPart(part.source, kind, text, False, 0, "", number in masked_parts)
+        if start == before and runs:
             runs[-1].append(piece)
         else:
             runs.append([piece])
-            starts.append(part.start)
-        end = part.end
+            starts.append(start)
+        before = end
     return [_build_block(run, start) for run, start in zip(runs, starts, strict=True)]
 
 
@@ -93,14 +99,17 @@ def group_blocks(pieces: Iterable[UnplacedPart]) -> list[PromptBlock]:
             runs[-1].append(piece)
         else:
             runs.append([piece])
-    return [_build_block(nonempty, 0) for run in runs if (nonempty := [piece for piece in run if piece.text])]
+    nonempty_runs = (run if len(run) == 1 else [piece for piece in run if piece.text] for run in runs)
+    return [_build_block(run, 0) for run in nonempty_runs if run and run[0].text]
 
 
 def _build_block(run: Sequence[UnplacedPart], start: int) -> PromptBlock:
     first = run[0]
     if len(run) == 1:
-        is_step = first.source == "step" and first.text.startswith(_STEP)
-        return PromptBlock("workflow_step" if is_step else first.source, (first,), start)
+        source = first.source
+        if source == "step" and first.text.startswith(_STEP):
+            source = "workflow_step"
+        return PromptBlock(source, (first,), start)
     template = (piece.source for piece in run if piece.source.startswith("template:"))
     return PromptBlock(next(template, first.source), tuple(run), start)
 
@@ -195,15 +204,22 @@ def list_count_options(request: Request, found: Sequence[PromptBlock], *, counte
     return [*lists[:-1], [*dict.fromkeys([*known_pairs, *guessed_pairs])][:MOST_GUESSES]]
 
 
-def build_stand_ins(request: Request, found: Sequence[PromptBlock], counts: Counts) -> Given:
-    """Build stand-ins for the surroundings of a prompt, given its blocks (`found`)."""
+def build_stand_ins(request: Request, counts: Counts | None = None) -> Given:
+    """Build stand-ins for the surroundings of a prompt.
+
+    Without `counts`, the lists have the most likely number of items for a role without a template.
+    """
     job = (request.command or {}).get("job_id")
-    sources = {piece.source for block in found for piece in block.pieces}
+    sources = dict.fromkeys(part.source for part in request.parts)
+    shown = _select_paths(sources, "relevant:")
+    if counts is None:
+        attempts, others, related, relevant = (int(name in sources) for name in _LISTS)
+        counts = Counts(attempts, others, related, (max(relevant, len(shown)), len(shown)))
     return Given(
         listing=(STAND_IN,) if "listing" in sources else (),
-        files=[FileText(path, STAND_IN) for path in _list_paths(found, "file:")],
+        files=[FileText(path, STAND_IN) for path in _select_paths(sources, "file:")],
         structure=STAND_IN,
-        relevant=_build_relevant(_list_paths(found, "relevant:"), *counts.relevant),
+        relevant=_build_relevant(shown, *counts.relevant),
         attempts=(STAND_IN,) * counts.attempts,
         others=(STAND_IN,) * counts.others,
         related=(STAND_IN,) * counts.related,
@@ -215,10 +231,34 @@ def build_stand_ins(request: Request, found: Sequence[PromptBlock], counts: Coun
     )
 
 
+def is_joined_from(
+    request: Request, system: Sequence[UnplacedPart], user: Sequence[UnplacedPart], joint: str
+) -> bool:
+    """Whether exactly these pieces, joined, are the archived prompt; texts of the surroundings are the archived ones.
+
+    False also for a prompt with glued pieces or redacted parts, which have to be compared one by one.
+    """
+    prompt, parts = request.prompt, request.parts
+    if len(parts) != len(system) + len(user) or read_redaction_marks(request.metadata):
+        return False
+    texts = []
+    for part, piece in zip(parts, (*system, *user), strict=True):
+        source, start, end = piece.source, part.start, part.end
+        text = prompt[start if start > 0 else 0 : end if end > 0 else 0]
+        if source != part.source or piece.glued or not (text == piece.text or is_surrounding(source)):
+            return False
+        texts.append(text)
+    return joint.join(texts[: len(system)]) + SEPARATOR + joint.join(texts[len(system) :]) == prompt
+
+
 def _list_paths(found: Sequence[PromptBlock], prefix: str) -> list[str]:
     """Return what follows a prefix in the sources, each once."""
-    sources = (piece.source for block in found for piece in block.pieces if piece.source.startswith(prefix))
-    return [source.removeprefix(prefix) for source, _ in groupby(dict.fromkeys(sources))]
+    return _select_paths((piece.source for block in found for piece in block.pieces), prefix)
+
+
+def _select_paths(sources: Iterable[str], prefix: str) -> list[str]:
+    chosen = dict.fromkeys(source for source in sources if source.startswith(prefix))
+    return [source.removeprefix(prefix) for source in chosen]
 
 
 def _build_relevant(shown: Sequence[str], count: int, with_text: int) -> list[Relevant]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from logist.core.answer.evidence import find_unnamed_changes
 from logist.core.model import Change, ContextPart
 from logist.core.prompt.prompt_parts import JOINT, UnplacedPart, escape_unprintable
-from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.template import SourcedText, ToldFields, ToldList
 from logist.core.text.fences import fence_text
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.prompt.shown_files import FileText, Relevant
 
 
 @dataclass(frozen=True)

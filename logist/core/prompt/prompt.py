@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from logist.core import review
 from logist.core.answer import confidence, exit_command, output_schema, plans
@@ -21,11 +22,13 @@ from logist.core.prompt.prompt_parts import (
     assemble,
     escape_unprintable,
 )
-from logist.core.prompt.role_template import Filled
 from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.text import layers
 from logist.core.text.fences import fence_text
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.prompt.role_template import Filled
 
 __all__ = [
     "CONTRACT",
@@ -189,36 +192,28 @@ def user_pieces(
     describes the work in its own words; what it leaves out follows it. `changes`: the role may change files.
     """
     said = filled.said if filled else frozenset()
-    pieces = [
+    is_doer, is_reviewer = phase is Phase.DOER, phase is Phase.REVIEWER
+    # Most are empty, and only the others become objects: a replay builds the parts of thousands of prompts.
+    pieces: list[tuple[Any, ...]] = [
         *(_build_work(spec, at, sections=sections) if filled is None else _build_remaining_work(at, filled)),
-        UnplacedPart(
-            "custom_instructions",
-            "given",
-            "" if "CustomInstructions" in said else _render_instructions(given),
-        ),
-        UnplacedPart("step", "rule", _render_assignment(phase, changes=changes)),
-        UnplacedPart(
-            "choices", "rule", _render_choices(spec, state, sections=sections) if phase is Phase.DOER else ""
-        ),
-        UnplacedPart("limits", "rule", _render_attempt(spec, state, phase)),
-        UnplacedPart("steps", "given", _render_steps(spec, state)),
+        ("custom_instructions", "given", "" if "CustomInstructions" in said else _render_instructions(given)),
+        ("step", "rule", _render_assignment(phase, changes=changes)),
+        ("choices", "rule", _render_choices(spec, state, sections=sections) if is_doer else ""),
+        ("limits", "rule", _render_attempt(spec, state, phase)),
+        ("steps", "given", _render_steps(spec, state)),
         *_build_earlier_parts(state, phase),
-        UnplacedPart("answer", "given", _render_last_answer(given)),
-        UnplacedPart("plan", "given", _render_plan(state)),
-        UnplacedPart("output", "given", _render_reviewed_output(state) if spec.workflow else ""),
-        UnplacedPart("results", "given", _render_results(at.results) if at else ""),
-        UnplacedPart("note", "given", f"## Note from a person\n\n{state.note}" if state.note else ""),
-        UnplacedPart(
-            "changes",
-            "given",
-            context.render_changes(given, state.artefacts) if phase is Phase.REVIEWER else "",
-        ),
-        UnplacedPart("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
-        *(_build_reviewer_parts(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
+        ("answer", "given", _render_last_answer(given)),
+        ("plan", "given", _render_plan(state)),
+        ("output", "given", _render_reviewed_output(state) if spec.workflow else ""),
+        ("results", "given", _render_results(at.results) if at else ""),
+        ("note", "given", f"## Note from a person\n\n{state.note}" if state.note else ""),
+        ("changes", "given", context.render_changes(given, state.artefacts) if is_reviewer else ""),
+        ("unchanged", "given", UNCHANGED if state.unchanged and is_reviewer else ""),
+        *(_build_reviewer_parts(spec, state, given, sections=sections) if is_reviewer else []),
         *context.build_pieces(given, asked, said),
-        *(UnplacedPart(f"file:{file.path}", "given", context.render_file(file)) for file in given.files),
+        *((f"file:{file.path}", "given", context.render_file(file)) for file in given.files),
     ]
-    return [*(filled.pieces if filled else []), *(piece for piece in pieces if piece.text)]
+    return [*(filled.pieces if filled else []), *(UnplacedPart(*piece) for piece in pieces if piece[2])]
 
 
 def _build_work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[UnplacedPart]:

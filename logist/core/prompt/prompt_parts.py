@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from logist.core.model import Part
+from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
 
 SEPARATOR = "\n\n---\n\n"
@@ -129,7 +129,7 @@ def _place_pieces(pieces: Iterable[UnplacedPart], joint: str) -> Iterator[_Place
 
 
 def _build_part(piece: UnplacedPart, end: int) -> Part:
-    digest = hashlib.sha256(piece.text.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = compute_sha256(piece.text.encode("utf-8", "surrogatepass"))
     return Part(source=piece.source, kind=piece.kind, sha256=digest, start=end - len(piece.text), end=end)
 
 

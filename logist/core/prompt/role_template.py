@@ -5,14 +5,17 @@ each value remains a separate part.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from logist.core import template
-from logist.core.model import EffectiveSpec, JsonObject, Role, State
 from logist.core.prompt import context
-from logist.core.prompt.context import Given, RequiredParts
 from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.template import Rendered, SourcedText, ToldList, data
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.model import EffectiveSpec, JsonObject, Role, State
+    from logist.core.prompt.context import Given, RequiredParts
 
 TASK = ("Title", "Prompt", "Description", "AcceptanceCriteria", "Type", "ID", "Tags")
 """The names of the task in role templates."""

@@ -81,8 +81,7 @@ def find_drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: To
     `spec` and `state` are those before it. The list is empty if nothing differs, or if the archive does not
     list the parts of its prompt.
     """
-    blocks = archived_request.read_blocks(entry.request)
-    if not blocks:
+    if not entry.request.parts:
         return []
     drift_context = drift_causes.DriftContext(spec, state, entry, today)
     found = (
@@ -108,7 +107,7 @@ def find_drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: To
     ]
     try:
         return found + _find_prompt_drifts(
-            _replace_step(spec, state, today), state, entry, role, blocks, drift_context
+            _replace_step(spec, state, today), state, entry, role, drift_context
         )
     except RecursionError:
         return [*found, Drift(entry.sequence, "", "changed", "the history is nested too deep")]
@@ -119,10 +118,24 @@ def _find_prompt_drifts(
     state: State,
     entry: Interaction,
     role: Role,
-    then: Sequence[PromptBlock],
     told: drift_causes.DriftContext,
 ) -> list[Drift]:
     phase = entry.observed.phase if entry.observed else step.find_owing_phase(state) or Phase.DOER
+    if _is_equal_prompt(spec, state, entry.request, role, phase):
+        return []
+    return compare_part_by_part(spec, state, entry, role, phase, told)
+
+
+def compare_part_by_part(
+    spec: EffectiveSpec,
+    state: State,
+    entry: Interaction,
+    role: Role,
+    phase: Phase,
+    told: drift_causes.DriftContext,
+) -> list[Drift]:
+    """Return the parts of the prompt that differ; whoever asks only whether it differs gets an answer sooner."""
+    then = archived_request.read_blocks(entry.request)
     before = archived_request.key_blocks(then)
     matching = _Matching(archived_request.read_cuts(entry.request), told.today.redact)
     nearest = _Making(spec, state, role, phase, entry.request, then, before, matching).find_nearest()
@@ -137,6 +150,18 @@ def _find_prompt_drifts(
         for key, change in nearest.wrong
         if not (change == "changed" and told.is_unrecorded_difference(before[key], nearest.now[key]))
     ]
+
+
+def _is_equal_prompt(spec: EffectiveSpec, state: State, request: Request, role: Role, phase: Phase) -> bool:
+    """Whether today's prompt is certainly equal, as most are: comparing it part by part takes longer.
+
+    For a role with a template, only the comparison part by part tells.
+    """
+    if role.prompt_template is not None:
+        return False
+    given = archived_request.build_stand_ins(request)
+    today = build_instructions(spec, state, role, given, phase)
+    return archived_request.is_joined_from(request, today.system, today.user, today.joint)
 
 
 @dataclass(frozen=True)
@@ -186,7 +211,7 @@ class _Making:
         return best
 
     def _rebuild_prompt(self, counts: Sequence[Any]) -> _Made:
-        given = archived_request.build_stand_ins(self.request, self.then, archived_request.Counts(*counts))
+        given = archived_request.build_stand_ins(self.request, archived_request.Counts(*counts))
         instructions = build_instructions(self.spec, self.state, self.role, given, self.phase)
         blocks = archived_request.group_blocks([*instructions.system, *instructions.user])
         now = archived_request.key_blocks(blocks)
@@ -248,10 +273,11 @@ class _Matching:
         return source in self.cut and source.partition(":")[0] in PRIORITIES
 
     def _is_same(self, then: PromptBlock, now: PromptBlock) -> bool:
-        if then.is_given and now.is_given:
-            return True
         if len(then.pieces) == len(now.pieces) == 1:
-            return self._is_same_piece(then.pieces[0], now.pieces[0])
+            one, other = then.pieces[0], now.pieces[0]
+            if one.text == other.text:  # nearly all are equal
+                return True
+            return (then.is_given and now.is_given) or self._is_same_piece(one, other)
         return self._is_same_template(then.pieces, now.pieces) or self._is_same_template(
             then.pieces, prompt_parts.redact_pieces(now.pieces, self.redact)[0]
         )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
 from logist.core.permissions.tools import select_permitted_tools
 from logist.core.prompt import archived_request
-from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.step.model_choice import ROLE, SHIPPED, ChosenModel
+from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.prompt.archived_request import PromptBlock
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
 """Settings of a request, besides its prompt, that come from the role file."""
@@ -259,7 +261,7 @@ def find_asked_role(entry: Interaction) -> str:
 def schema_hash(schema: JsonObject) -> str:
     """Return the sha256 (hex) of a schema as canonical JSON, as in the metadata of a request."""
     text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return compute_sha256(text.encode("utf-8"))
 
 
 def describe_part(source: str) -> str:

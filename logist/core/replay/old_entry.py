@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 
 from logist.core.model import ExitAction, JsonObject, Phase, Request, Status, Usage
-from logist.core.money import money
+from logist.core.money import amounts
 from logist.core.money.amounts import MICROCENTS
 from logist.core.step import step
 from logist.errors import Damaged
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 from logist.quick_model import ValidationError
 
@@ -26,7 +26,7 @@ STATES = {
 }
 """Names of states that other programs use, or that were only displayed."""
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(?:Z|\+00:?00)?")
+_TIME = compile_on_use(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(?:Z|\+00:?00)?")
 _REVIEWERS = frozenset({"supervisor", "reviewer"})
 MOST_USED = 10**12
 """Cents, tokens or seconds of one answer; larger or negative numbers are ignored."""
@@ -233,7 +233,7 @@ def _read_measured_usage(raw: JsonObject, response: JsonObject) -> Usage | None:
     )
     if dollars is None and seconds is None and not metrics:
         return None
-    cents, fraction = money.split_cents(round((dollars or 0) * 100 * MICROCENTS))
+    cents, fraction = amounts.split_cents(round((dollars or 0) * 100 * MICROCENTS))
     fresh, cached, written = (
         int(_find_number(metrics.get(f"token_{name}")) or 0) for name in ("input", "cache_read", "output")
     )

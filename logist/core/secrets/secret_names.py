@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from logist.lazy_patterns import compile_on_use
+
 # The value of such a variable is a secret, whatever it looks like, unless it is the path of a secret.
 _PARTS = (
     "SECRET",
@@ -42,7 +44,7 @@ _PLACES = frozenset(
     )
 )
 _DIRECTORIES = frozenset(("PWD", "OLDPWD"))
-_WRAPPERS = re.compile(r"_(?:[0-9]+|B64|BASE64|JSON|PEM|VALUE)\Z")
+_WRAPPERS = compile_on_use(r"_(?:[0-9]+|B64|BASE64|JSON|PEM|VALUE)\Z")
 
 _WORDS = frozenset(
     [
@@ -58,12 +60,12 @@ _WORDS = frozenset(
         "default",
     ]
 )
-_PATH_START = re.compile(r"(?:~|\.{1,2})?/")
-_PATH_WORD = re.compile(r"[A-Z]?[a-z0-9]*|[A-Z]+")
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_USERINFO = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/?#@:]*)(?::(?P<password>[^\s/?#@]*))?@")
-_ASSIGNED = re.compile(r"(?i:key|password|pwd|secret|token|signature|sig)=(?P<value>[^;&\s]+)")
-_BYTE = re.compile(r"%([0-9A-Fa-f]{2})")
+_PATH_START = compile_on_use(r"(?:~|\.{1,2})?/")
+_PATH_WORD = compile_on_use(r"[A-Z]?[a-z0-9]*|[A-Z]+")
+_ADDRESS = compile_on_use(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_USERINFO = compile_on_use(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/?#@:]*)(?::(?P<password>[^\s/?#@]*))?@")
+_ASSIGNED = compile_on_use(r"(?i:key|password|pwd|secret|token|signature|sig)=(?P<value>[^;&\s]+)")
+_BYTE = compile_on_use(r"%([0-9A-Fa-f]{2})")
 
 
 def find_variable_secrets(name: str, value: str, *, named: bool = False) -> Iterator[str]:

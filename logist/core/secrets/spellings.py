@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import html
+import binascii
 import json
 import re
 from array import array
@@ -12,11 +11,12 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from logist.core.text import invisible_characters
+from logist.lazy_patterns import compile_on_use
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 # Unnecessary escapes: only written to hide something, or by a very careful library.
-_ODD_ESCAPE = re.compile(r"\\(?:u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f]|/)")
+_ODD_ESCAPE = compile_on_use(r"\\(?:u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f]|/)")
 # Escapes of invisible characters, at any depth of JSON; and those that split a word, which `\b` in a pattern does not.
 # The backslash comes first, so that the search can skip ahead.
 _UNSEEN = (
@@ -24,28 +24,32 @@ _UNSEEN = (
     r"|u(?:034[fF]|061[cC]|115[fF]|1160|17[bB][45]|180[b-fB-F]|3164|[fF][eE]0[0-9A-Fa-f]|[fF]{2}[aA]0|20(?:0[b-fB-F]|2[89a-eA-E]|6[0-9a-fA-F])|[fF][eE][fF]{2}|[fF]{3}[9abAB]|[eE][0-9A-Fa-f]{3}"
     r"|[dD][bB](?:40|[89a-fA-F][0-9A-Fa-f])\\++u[dD][c-fC-F][0-9A-Fa-f]{2}))"
 )
-_UNSEEN_ESCAPE = re.compile(rf"\\(?<!\\\\)\\*+{_UNSEEN}")
-_SPLIT_WORD = re.compile(
+_UNSEEN_ESCAPE = compile_on_use(rf"\\(?<!\\\\)\\*+{_UNSEEN}")
+_SPLIT_WORD = compile_on_use(
     rf"\\(?<=[A-Za-z0-9_+/=-]\\)\\*+{_UNSEEN}(?:\\++{_UNSEEN}){{0,8}}+(?=[A-Za-z0-9_+/=-])"
 )
+# Each match of the three patterns above has this part; most texts have no such escape.
+_RARE_ESCAPE = re.compile(r"\\[uxbfr/]")
 # Escapes of JSON and of a shell. The two halves of a surrogate pair are one character.
-_ESCAPE = re.compile(
+_ESCAPE = compile_on_use(
     r"\\(?:u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})"
     r"|u(?P<u>[0-9A-Fa-f]{4})|x(?P<x>[0-9A-Fa-f]{2})|(?P<letter>[bfnrt])|(?P<itself>[ -/:-@\[-`{-~]))"
 )
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # What a shell quotes (see shlex) and JSON may escape.
-_UNSAFE = re.compile(r"[^A-Za-z0-9_@%+=:,./-]+")
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_UNSAFE = compile_on_use(r"[^A-Za-z0-9_@%+=:,./-]+")
+_NOT_UTF8 = compile_on_use("[\udc80-\udcff]")
 DEEPEST = 3
 """The maximum depth of unescaping: JSON in JSON in JSON."""
-_PERCENT = re.compile(r"%([0-9A-Fa-f]{2})")
+_PERCENT = compile_on_use(r"%([0-9A-Fa-f]{2})")
 # A line break, also as in JSON or a shell, and the indentation or quote marks on the next line.
-_BREAK = re.compile(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
+_BREAK = compile_on_use(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
 
 
 def list_forms(secret: str) -> frozenset[str]:
     """Return a value unchanged, in JSON, in a URL, in HTML, in shell quotes, in base64 and in hex."""
+    import html  # noqa: PLC0415 - it loads a table of all entities; most commands know no secret value
+
     encoded = secret.encode("utf-8", "surrogatepass")
     return frozenset(
         (
@@ -85,7 +89,7 @@ def list_encodings(encoded: bytes) -> Iterator[str]:
     yield encoded.hex()
     yield encoded.hex().upper()
     for before in range(3):
-        whole = base64.b64encode(bytes(before) + encoded).decode()
+        whole = binascii.b2a_base64(bytes(before) + encoded, newline=False).decode()
         # Only characters that don't depend on neighboring bytes.
         own = whole[(0, 2, 3)[before] : (before + len(encoded)) * 8 // 6]
         yield own
@@ -187,9 +191,10 @@ def _needs_decoding(text: str, secrets: Collection[str]) -> bool:
     """Whether the escapes of the text may hide a secret; rarely true."""
     if "\\" not in text:
         return False
-    if _ODD_ESCAPE.search(text) or _SPLIT_WORD.search(text):
+    is_rare = _RARE_ESCAPE.search(text) is not None
+    if is_rare and (_ODD_ESCAPE.search(text) or _SPLIT_WORD.search(text)):
         return True
-    visible = _UNSEEN_ESCAPE.sub("", text)
+    visible = _UNSEEN_ESCAPE.sub("", text) if is_rare and secrets else text
     longest_parts = (max(_UNSAFE.split(secret), key=len) for secret in secrets)
     return any(part in text or part in visible for part in longest_parts)
 

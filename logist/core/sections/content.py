@@ -11,21 +11,22 @@ from logist.core.answer.answer_faults import UnreadableError, describe_value
 from logist.core.answer.confidence import is_confidence
 from logist.core.model import JsonObject
 from logist.core.text.outermost_json import JsonSpan, find_outermost_json, measure_depth
+from logist.lazy_patterns import compile_on_use
 
-_FENCED = re.compile(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*[ \t]*", re.DOTALL)
-_FIRST_FENCE = re.compile(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)
-_COMMENT = re.compile(r'("(?:[^"\\\n]++|\\.)*+")|//[^\n]*|(?<=[\s,])#[^\n]*')
-_LAST_COMMA = re.compile(r'("(?:[^"\\\n]++|\\.)*+")|,(?=\s*+[}\]])')
-_PLACEHOLDER = re.compile(r":\s*(?:\[a number from 0 to 1\]|0\.0\s*[-–]\s*1\.0)")
+_FENCED = compile_on_use(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*[ \t]*", re.DOTALL)
+_FIRST_FENCE = compile_on_use(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)
+_COMMENT = compile_on_use(r'("(?:[^"\\\n]++|\\.)*+")|//[^\n]*|(?<=[\s,])#[^\n]*')
+_LAST_COMMA = compile_on_use(r'("(?:[^"\\\n]++|\\.)*+")|,(?=\s*+[}\]])')
+_PLACEHOLDER = compile_on_use(r":\s*(?:\[a number from 0 to 1\]|0\.0\s*[-–]\s*1\.0)")
 """The confidence in the template, today and in older prompts."""
 
-_NONE = re.compile(r"(?:none|n/?a|nothing|null|no files?\b.*|\[\s*\])\.?|", re.IGNORECASE)
-_BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
-_QUOTED = re.compile(r"`([^`]+)`")
-_BOLD = re.compile(r"\*\*([^*]+)\*\*")
-_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-_COMMA = re.compile(r"\s*+,\s*+")
-_REMARK = re.compile(r"\s+(?:[-–—(#]|←|->).*|:\s.*|:$", re.DOTALL)
+_NONE = compile_on_use(r"(?:none|n/?a|nothing|null|no files?\b.*|\[\s*\])\.?|", re.IGNORECASE)
+_BULLET = compile_on_use(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
+_QUOTED = compile_on_use(r"`([^`]+)`")
+_BOLD = compile_on_use(r"\*\*([^*]+)\*\*")
+_LINK = compile_on_use(r"\[[^\]]*\]\(([^)\s]+)\)")
+_COMMA = compile_on_use(r"\s*+,\s*+")
+_REMARK = compile_on_use(r"\s+(?:[-–—(#]|←|->).*|:\s.*|:$", re.DOTALL)
 
 KNOWN = frozenset({"confidence", "suggested_tags", "suggested_next_stage"})
 PLACEHOLDERS = frozenset({"stage_name_or_null", "id of a step, or null", "null", "none", "n/a", ""})

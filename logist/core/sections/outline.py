@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 Name = Literal["status", "summary", "output", "next action", "metadata", "evidence"]
@@ -70,7 +71,7 @@ _NAMES: dict[str, Name] = {
     "evidencefiles": "evidence",
 }
 # After its name a heading has decoration (bold, brackets, emojis), then perhaps a colon or a dash, then a value.
-_TITLE = re.compile(
+_TITLE = compile_on_use(
     r"""
     [\W\d_]*+
     (?P<name> status | summary | output | next[\s_-]*actions? | meta[\s_-]?data | evidence (?:[\s_-]*files)? )
@@ -82,14 +83,14 @@ _TITLE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_WORD = re.compile(r"(?:SUCCESS|PARTIAL|BLOCKED|FAILED|COMPLETE|CONTINUE|ESCALATE|HOLD)\b")
+_WORD = compile_on_use(r"(?:SUCCESS|PARTIAL|BLOCKED|FAILED|COMPLETE|CONTINUE|ESCALATE|HOLD)\b")
 # Possessive (`++`) where two parts could share the same characters, so that a hostile line takes linear time.
-_ATX = re.compile(r" {0,3}(#{1,4})(?!#)(.*)")
+_ATX = compile_on_use(r" {0,3}(#{1,4})(?!#)(.*)")
 _MARKED = r"""\s{0,3}(?:[-*+•]\s++)?(?:\(?\d{1,2}[.):]\s*+)?[^\w\s*#"'{\[(]*+\s*+"""
-_BOLD = re.compile(rf"{_MARKED}(?:\*\*|__)(.*)")
-_PLAIN = re.compile(rf"{_MARKED}(\w.*)")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
-_RULE = re.compile(r"\s*+(?:-{3,}|={3,}|\*{3,}|_{3,})?\s*+")
+_BOLD = compile_on_use(rf"{_MARKED}(?:\*\*|__)(.*)")
+_PLAIN = compile_on_use(rf"{_MARKED}(\w.*)")
+_FENCE = compile_on_use(r"[ \t]*(`{3,}|~{3,})(.*)")
+_RULE = compile_on_use(r"\s*+(?:-{3,}|={3,}|\*{3,}|_{3,})?\s*+")
 
 
 def split_lines(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from logist.core.answer.answer_faults import describe_value
+from logist.lazy_patterns import compile_on_use
 
 
 class SectionStatus(StrEnum):
@@ -33,19 +34,19 @@ Word = TypeVar("Word", bound=StrEnum)
 # Before the word: bullets, numbers, bold, a bracket, a checked box, an emoji. Never a sign that may negate it (`!`,
 # `~~`).
 _DECORATION = r"""(?:\[[xX✓]\]|[\s>*+•\-_`"'“”\[(:：]|\d{1,2}[.)]|[^\w\s!-~¬≠])*+"""
-_SAID = re.compile(rf"{_DECORATION}(?P<word>[A-Za-z]+)(?P<rest>.*)")
-_CLOSED = re.compile(
+_SAID = compile_on_use(rf"{_DECORATION}(?P<word>[A-Za-z]+)(?P<rest>.*)")
+_CLOSED = compile_on_use(
     r"""(?:[\s*_`"'”)]++|[^\w\s!-~–—])*+(?P<mark>\][\s*_`]*+[–—:：.,-]?|[–—:：.,;!(]|-(?=\s)|$)(?P<reason>.*)"""
 )
-_TAKEN_BACK = re.compile(r"\W*not\b", re.IGNORECASE)
-_BECAUSE = re.compile(r"\s+(?:with|to|by|until|for|because|since)\b.*")
+_TAKEN_BACK = compile_on_use(r"\W*not\b", re.IGNORECASE)
+_BECAUSE = compile_on_use(r"\s+(?:with|to|by|until|for|because|since)\b.*")
 _PURSUED = frozenset({NextAction.CONTINUE, NextAction.ESCALATE, NextAction.HOLD})
 """In upper case, these words may be followed by an explanation without punctuation in between."""
-_CONDITIONAL = re.compile(
+_CONDITIONAL = compile_on_use(
     rf"{_DECORATION}if\s+(?P<word>[A-Za-z]+)[*_`]*\s*[:：]\s*(?P<reason>.*)", re.IGNORECASE
 )
-_UNTICKED = re.compile(r"\s*(?:[-*+]\s+)?(?:\[ ?\]|☐)\s")
-_NO_WORD = re.compile(r"[\W_]*")
+_UNTICKED = compile_on_use(r"\s*(?:[-*+]\s+)?(?:\[ ?\]|☐)\s")
+_NO_WORD = compile_on_use(r"[\W_]*")
 
 
 def read_word(text: str, kind: type[Word], title: str) -> tuple[Word, str] | str:

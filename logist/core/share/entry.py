@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from logist.core.secrets import redact
 from logist.core.share import literals
 from logist.core.share.replacing import Replacing
 from logist.core.share.words import KEPT
+from logist.digests import compute_sha256
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9:]{5})")
@@ -157,7 +157,7 @@ def _request(request: Any, replacing: Replacing) -> Any:
         part = done["parts"][number]
         part["start"], part["end"] = moved[2 * number : 2 * number + 2]
         text = done["prompt"][part["start"] : part["end"]]
-        part["sha256"] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        part["sha256"] = compute_sha256(text.encode("utf-8", "surrogatepass"))
         start, end = marks[2 * number : 2 * number + 2]
         if _is_of_a_file(part) and text != request["prompt"][start:end]:
             redacted.add(number)

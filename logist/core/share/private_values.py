@@ -50,7 +50,8 @@ _LOCAL_PART = re.compile(rf"{_LOCAL}(?=@|%40)")
 EMAIL = re.compile(rf"(?P<local>{_LOCAL})(?:@|%40)(?P<host>(?:{_LABEL}\.){{1,8}})[A-Za-z]{{2,24}}(?![\w-])")
 """An email address; `host` is without the last part."""
 _LONGEST_LOCAL = 64
-_EMAIL_SIGN = re.compile("@|%40")
+_EMAIL_SIGNS = ("@", "%40")
+_EMAIL_SIGN = re.compile("|".join(_EMAIL_SIGNS))
 # Their first digit comes before what must not stand before it, so that the search can skip ahead.
 _IPV4 = re.compile(
     rf"[0-9](?:(?<![\w.][0-9])|{_after_escape('[0-9]')})[0-9]{{0,2}}\.(?:[0-9]{{1,3}}\.){{2}}[0-9]{{1,3}}(?!\w|\.[0-9])"
@@ -59,6 +60,9 @@ _IPV4 = re.compile(
 _IPV6 = re.compile(
     rf"[23fF](?:(?<![\w:.][23fF])|{_after_escape('[23fF]')})[0-9A-Fa-f]{{3}}:[0-9A-Fa-f:]{{1,35}}+(?!\w)"
 )
+# A part of each match of these two that begins with a rare character.
+_IPV4_PART = re.compile(r"\.(?<=[0-9]\.)[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
+_IPV6_PART = re.compile(r":(?<=[0-9A-Fa-f]{4}:)[0-9A-Fa-f:]")
 _NOBODYS = frozenset({"127.0.0.1", "0.0.0.0"})  # noqa: S104 - addresses of every machine
 
 
@@ -100,6 +104,11 @@ class Private:
             for literal in literals.escaped(text):
                 self.text(literal.value, depth + 1)
 
+    def needs_texts(self, line: str) -> bool:
+        """Whether `text` may find something in the texts of an entry, given its JSON: it finds nothing in most."""
+        signs = ("\\\\", *_HOMES, *_EMAIL_SIGNS)  # a backslash in a text is two in its JSON
+        return bool(self.patterns) or any(sign in line for sign in signs)
+
     def line(self, text: str) -> None:
         """Search for secrets only, in the text of a complete entry, where keys tell what their values are."""
         for match in redact.find_secrets(text, {}):
@@ -140,7 +149,7 @@ def find_homes(text: str) -> Iterator[re.Match[str]]:
 
 def find_emails(text: str) -> Iterator[re.Match[str]]:
     """Yield the email addresses in a text: like `EMAIL.finditer`, but searching only before each sign."""
-    if "@" not in text and "%40" not in text:
+    if not any(sign in text for sign in _EMAIL_SIGNS):
         return
     end = 0
     for sign in _EMAIL_SIGN.finditer(text):
@@ -153,10 +162,10 @@ def find_emails(text: str) -> Iterator[re.Match[str]]:
 
 def find_addresses(text: str) -> Iterator[tuple[int, int]]:
     """Yield the positions of IPv4 and IPv6 addresses in a text, except those that every machine has."""
-    for found in _IPV4.finditer(text):
+    for found in _IPV4.finditer(text) if _IPV4_PART.search(text) else ():
         if found[0] not in _NOBODYS and all(int(part) < 256 for part in found[0].split(".")):
             yield found.span()
-    for found in _IPV6.finditer(text) if ":" in text else ():
+    for found in _IPV6.finditer(text) if _IPV6_PART.search(text) else ():
         address = found[0].rstrip(":")
         if _is_ipv6(address):
             yield found.start(), found.start() + len(address)
@@ -186,7 +195,25 @@ class NameSearch:
             return iter(())
         # Most texts have no name, and a plain search says so much sooner. Outside ASCII, letters have more than two cases.
         if self._is_ascii and text.isascii():
-            lower = text.lower()
-            if not any(name in lower for name in self._names):
-                return iter(())
+            return self._find_at(text, _find_starts(text.lower(), self._names))
         return self._pattern.finditer(text)
+
+    def _find_at(self, text: str, starts: Iterable[int]) -> Iterator[re.Match[str]]:
+        """Like `finditer`, if each match begins at one of `starts`."""
+        end = 0
+        for start in starts:
+            found = self._pattern.match(text, start) if start >= end else None
+            if found:
+                yield found
+                end = found.end()
+
+
+def _find_starts(lower: str, names: Iterable[str]) -> list[int]:
+    """Return where one of the names begins, in order."""
+    starts = set()
+    for name in names:
+        start = lower.find(name)
+        while start >= 0:
+            starts.add(start)
+            start = lower.find(name, start + 1)
+    return sorted(starts)

@@ -133,7 +133,7 @@ class Replacing:
         return text, moved
 
     def _in_places(self, text: str, depth: int) -> Iterator[Replacement]:
-        if self._place is not None and "/" in text:
+        if self._place is not None and "/" in text and any(place in text for place in self._places):
             for found in self._place.finditer(text):
                 yield Replacement(found.start(), found.end(), self._places[found[0]])
 

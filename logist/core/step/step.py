@@ -30,9 +30,9 @@ from logist.core.model import (
     Status,
 )
 from logist.core.model.commands import AskCommand
-from logist.core.sections.judging import get_stated_reason
+from logist.core.sections import judging
+from logist.core.step import step_instructions
 from logist.core.step.plan import RequestBounds, StepPlan, plan
-from logist.core.step.step_instructions import judge_step_answer
 from logist.quick_dataclass import dataclass
 
 __all__ = [
@@ -153,7 +153,7 @@ def judge_answer(
     text = thinking.remove_thinking(reply.text) if Rule.THINKING_APART in rules else reply.text
     if reply.text.strip() and not text.strip():
         return JudgedAnswer(reply, exit_command.Verdict(reason=ONLY_THINKING))
-    return JudgedAnswer(reply, judge_step_answer(spec, step_id, text, schema))
+    return JudgedAnswer(reply, step_instructions.judge_step_answer(spec, step_id, text, schema))
 
 
 def list_due_checks(
@@ -382,7 +382,7 @@ def _choose_action(
 
 def _get_stated_reason(command: exit_command.ExitCommand) -> str | None:
     """Return the agent's reason for RETRY or STUCK, if it is separate from its summary."""
-    return None if command.action is ExitAction.COMPLETED else get_stated_reason(command.metadata)
+    return None if command.action is ExitAction.COMPLETED else judging.get_stated_reason(command.metadata)
 
 
 def _is_last_check(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:

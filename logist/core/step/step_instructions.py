@@ -9,7 +9,6 @@ from logist.core.answer import exit_command
 from logist.core.model import EffectiveSpec, JsonObject, Phase, Role, State, Step, StepType
 from logist.core.permissions import permissions
 from logist.core.prompt import prompt, role_template
-from logist.core.prompt.prompt import AtStep, Given, UnplacedPart
 from logist.core.template import data
 from logist.core.text import layers
 from logist.quick_dataclass import dataclass
@@ -21,8 +20,8 @@ SECTIONS = "sections"
 class Instructed:
     """The two halves of a prompt, before their parts have positions."""
 
-    system: list[UnplacedPart]
-    user: list[UnplacedPart]
+    system: list[prompt.UnplacedPart]
+    user: list[prompt.UnplacedPart]
     joint: str
     """The separator between the parts."""
     warnings: tuple[str, ...] = ()
@@ -30,14 +29,14 @@ class Instructed:
 
 
 def build_instructions(
-    spec: EffectiveSpec, state: State, role: Role, given: Given, phase: Phase
+    spec: EffectiveSpec, state: State, role: Role, given: prompt.Given, phase: Phase
 ) -> Instructed:
     """Build the instructions for the agent; the same inputs give the same text."""
     step = _find_step(spec, state.step)
     text, warnings = _render_step(spec, state, step) if step else ("", ())
     reads = step is not None and _needs_results(state, step)
     results = data.aggregate_results(state.results or [], state.result_items) if reads else []
-    at_step = AtStep(step, text, results) if step else None
+    at_step = prompt.AtStep(step, text, results) if step else None
     is_sectioned = is_in_sections(spec, state.step)
     filled = role_template.fill_template(spec, state, role, given)
     if isinstance(filled, str):  # the template failed, so the role gets the default prompt

@@ -8,21 +8,22 @@ from typing import Literal, TypeAlias
 
 from logist.core.template.tree import ActionPlace, Holds, Name, TemplateError
 from logist.core.text import paths
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 MAX_CHARACTERS = 1 << 18
 """The maximum length of a template."""
-_ACTION = re.compile(r"\{\{([^{}]{0,1000}+)\}\}")
-_QUOTED_ACTION = re.compile(
+_ACTION = compile_on_use(r"\{\{([^{}]{0,1000}+)\}\}")
+_QUOTED_ACTION = compile_on_use(
     r"""\{\{((?>[^{}"\[]{1,200}+|"(?:[^"\\\n]|\\.){0,200}+"|\['(?:[^'\\\n]|\\.){0,200}+'\]|\[){0,200}+)\}\}"""
 )
 """An action with braces in a text or key; every quantifier is possessive, so that matching is fast."""
-_COMMENT = re.compile(r"\{\{-?\s{0,100}/\*")
-_COMMENT_END = re.compile(r"\s{0,100}-?\}\}")
-_KEYWORD = re.compile(r"(if|else|end|range|with|define|template|block|break|continue)(?![^\s.])")
-_WORD = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|\S+)""")
-_ESCAPE = re.compile(r"\\(.)")
-_NUMBER = re.compile(r"[+-]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
+_COMMENT = compile_on_use(r"\{\{-?\s{0,100}/\*")
+_COMMENT_END = compile_on_use(r"\s{0,100}-?\}\}")
+_KEYWORD = compile_on_use(r"(if|else|end|range|with|define|template|block|break|continue)(?![^\s.])")
+_WORD = compile_on_use(r"""\s*("(?:[^"\\]|\\.)*"|\S+)""")
+_ESCAPE = compile_on_use(r"\\(.)")
+_NUMBER = compile_on_use(r"[+-]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
 _NAMED: dict[str, bool | None] = {"true": True, "false": False, "nil": None, "null": None}
 _SPACE = " \t\r\n"
 

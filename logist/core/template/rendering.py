@@ -9,6 +9,7 @@ from dataclasses import field
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from logist.core.template.parsing import parse_template
 from logist.core.template.tree import (
     ActionPlace,
     Holds,
@@ -256,3 +257,12 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 def _make_error(message: str, place: ActionPlace | None) -> TemplateError:
     return TemplateError(message, place.line if place else 1, place.column if place else 1)
+
+
+def render(text: str, data: Any, strict: bool = False, declared: Collection[str] = ()) -> Rendered:
+    """Fill the template from the data; the result has warnings for placeholders that could not be filled.
+
+    `declared` are fields of the data that may be absent. Raises only TemplateError: for an invalid block, for a
+    limit that is exceeded, and if `strict` for names that are not in the data.
+    """
+    return Rendering(data, strict=strict, declared=declared).render_text(parse_template(text))

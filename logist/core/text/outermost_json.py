@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 Ending = Literal["closed", "fence", "text"]
@@ -24,7 +25,7 @@ FENCE = r"[ \t]{0,3}(?:```|~~~)"
 # Possessive (`++`): no backtracking, so the search is linear. Every alternative starts with a plain character, so
 # that `re` can skip prose quickly.
 _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
-_OUTSIDE = re.compile(
+_OUTSIDE = compile_on_use(
     rf"""
       \{{ (?: (?P<empty>  \s*+ \}} )
           | (?P<quoted> (?<="\{{)(?="(?!\w)) | (?<='\{{)(?='(?!\w)) )
@@ -37,8 +38,8 @@ _OUTSIDE = re.compile(
     re.VERBOSE,
 )
 # A string ends at a line break: JSON strings contain none, and a missing quote must not hide the rest.
-_INSIDE = re.compile(rf'{_STRING}"?|\{{|\}}|\[|\]|\n{FENCE}')
-_NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_INSIDE = compile_on_use(rf'{_STRING}"?|\{{|\}}|\[|\]|\n{FENCE}')
+_NESTING = compile_on_use(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from logist import __version__
+from logist import __version__, workflows
 from logist.core.model import EffectiveSpec, Interaction, Phase, State, Step, Workflow
 from logist.core.replay import drift
 from logist.core.replay.drift import Drift
@@ -20,7 +20,6 @@ from logist.jobs.base import model_choice
 from logist.jobs.base.project import ProjectContext
 from logist.resources import find_resource
 from logist.roles import role_hash
-from logist.workflows import SUFFIXES, list_workflow_search_path, load_workflow
 
 OF_A_STEP = ("name", "prompt", "guidance", "agent_role", "response_format")
 """Fields of a step that a prompt contains; the rest of a workflow stays frozen in the job."""
@@ -133,10 +132,10 @@ def _add_changed_step(today: Today, frozen: Step, flow: Workflow | None, place: 
 
 def _load_workflow(project: ProjectContext, name: str) -> tuple[Workflow | None, str]:
     """The workflow of that name on the search path; None if there is none, or it can't be read."""
-    if not name or "/" in name or "#" in name or name.lower().endswith(SUFFIXES):
+    if not name or "/" in name or "#" in name or name.lower().endswith(workflows.SUFFIXES):
         return None, ""
     try:
-        loaded = load_workflow(name, list_workflow_search_path(project.layers))
+        loaded = workflows.load_workflow(name, workflows.list_workflow_search_path(project.layers))
     except LogistError:
         return None, ""
     return loaded.workflow, _format_path(project, loaded.path)

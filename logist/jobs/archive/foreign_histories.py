@@ -10,15 +10,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logist.core.answer import exit_command
 from logist.core.history import fold
 from logist.core.history.fold import restep_to
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.replay import old_shapes
 from logist.core.replay.old_entry import is_logist_interaction
 from logist.core.replay.old_shapes import Notes, OldShapesSurvey
+from logist.core.text import surrogates
 from logist.errors import Damaged
-from logist.jobs.base.session import dump_interaction, parse_interaction
+from logist.jobs.base.stored_records import dump_interaction, parse_interaction
 from logist.resources import load_schema
 from logist.store import foreign, history
 from logist.store.entries import seal_entry
@@ -175,7 +175,7 @@ def _clean_value(value: Any, level: int = 0) -> Any:
     if level > DEEPEST:
         raise Damaged(DEEP)
     if isinstance(value, str):
-        return value if value.isascii() else exit_command.replace_surrogates(value)[0]
+        return value if value.isascii() else surrogates.replace_surrogates(value)[0]
     if isinstance(value, list):
         return [_clean_value(item, level + 1) for item in value]
     if isinstance(value, dict):

@@ -22,7 +22,7 @@ from logist.jobs.archive import archive_replay, recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.base import family, job_names, project_home, specs
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
+from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.jobs.doctor import leaked_secrets, repairs
 from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, JobDir, files, history, history_copy, replace_file, segments

@@ -26,7 +26,7 @@ from logist.core.text.ids import is_commit
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.base import job_names, project_home, specs
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
+from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, files, history_copy, replace_file
 from logist.workspace import forking

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -16,9 +15,10 @@ from logist.core.history.fold import restep_to
 from logist.core.model import Interaction, JsonObject
 from logist.core.text import patterns
 from logist.core.text.counts import format_count
+from logist.digests import start_hash
 from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs.archive import foreign_histories
-from logist.jobs.base.session import parse_interaction
+from logist.jobs.base.stored_records import parse_interaction
 from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, IN_THE_MAKING, JobDir, history, segments
 from logist.store.entries import CLOSING, read_header, read_lines
@@ -182,8 +182,8 @@ def find_format_error(path: Path) -> Damaged | None:
 
 def hash_history_file(path: Path) -> str:
     """The sha256 of a history file as it is on disk; of a rotated history, that of its live file."""
-    checksum = hashlib.sha256()
     with history.open_history(path) as file:
+        checksum = start_hash("sha256", os.fstat(file.fileno()).st_size)
         while piece := file.read(1 << 20):
             checksum.update(piece)
     return checksum.hexdigest()

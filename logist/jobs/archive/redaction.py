@@ -123,9 +123,11 @@ def survey_history(
 
 
 def _collect_private(entry: JsonObject, private: Private) -> None:
-    private.line(files.dump_json(entry).decode())
-    for each in share.texts(entry):
-        private.text(each.text)
+    line = files.dump_json(entry).decode()
+    private.line(line)
+    if private.needs_texts(line):
+        for each in share.texts(entry):
+            private.text(each.text)
     steward = entry.get("steward")
     if isinstance(steward, dict) and isinstance(steward.get("name"), str):
         private.user(steward["name"])

@@ -13,6 +13,7 @@ from logist.core.replay.replay import ChangedRule
 from logist.core.text.counts import format_count
 from logist.errors import LogistError
 from logist.jobs.archive.archive_replay import Replayed
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 DIFF = 30
@@ -23,7 +24,7 @@ DIFFERENCES = 20
 """How many differences of one history are printed."""
 UNCOMPARED = "prompts_not_compared"
 RULE_CHANGED = "rule_changed"
-_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = compile_on_use("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 forbids, and the carriage return, which a parser would turn into a line break."""
 
 

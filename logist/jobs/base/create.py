@@ -19,13 +19,14 @@ from logist.core.model import (
     Workflow,
 )
 from logist.core.model.commands import CreateCommand
-from logist.core.workflow.limit_checks import Allowance
+from logist.core.workflow import limit_checks
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import hooks, job_workflows, project_home, source_repository, specs
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
+from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, Position, replace_file
+from logist.workspace.checkpoint import kept_packs
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def create_job(
         start = (
             workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
             if child
-            else workspace.populate(source)
+            else workspace.populate(source, project.jobs_dir / kept_packs.FOLDER)
         )
         file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
         entry = Interaction(
@@ -122,6 +123,10 @@ def create_job(
         state = fold.apply_interaction(None, parse_interaction(appended.entries[0]))
         job.write_state(dump_state(state, appended.position))
         held = hooks.hold_notification(project, job_id, state, hooks.find_event(None, state))
+    if workspace.start_packs:
+        kept_packs.keep_packs(
+            project.jobs_dir / kept_packs.FOLDER, job.git_dir, start, workspace.start_packs
+        )  # not earlier: now they are durable
     if child is None:
         hooks.send_notifications(project, held)
     else:
@@ -145,7 +150,7 @@ def _load_workflow(project: ProjectContext, spec: JobSpec, here: Path | None) ->
     settings = project.settings
     review = settings.review.enabled if spec.review is None else spec.review
     limits, max_steps = specs.resolve_limits(project, spec), settings.workflow.max_steps
-    allowance = Allowance(limits, review, spec.input, max_steps)
+    allowance = limit_checks.Allowance(limits, review, spec.input, max_steps)
     role, _ = specs.choose_doer(project, spec)
     flow = job_workflows.load_job_workflow(project, spec.workflow, here or Path(), role, allowance)
     dumped = flow.model_dump(mode="json")

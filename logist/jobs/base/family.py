@@ -5,6 +5,7 @@ them. Writes nothing and takes no lock.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from logist.core.machine import advice
 from logist.core.machine.steward import next_command
@@ -17,9 +18,12 @@ from logist.core.model import (
     StuckKind,
 )
 from logist.errors import LogistError, Refused, UsageError
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import load_session, read_current_state
+from logist.jobs.base.session import load_session
+from logist.jobs.base.stored_records import read_current_state
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import ProjectContext
 
 
 class Unwanted(Refused):

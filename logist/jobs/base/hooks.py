@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from logist.core.model import HALTED, TERMINAL, JsonObject, State, Status
 from logist.core.secrets import redact
 from logist.errors import InvalidFile, StorageError
-from logist.jobs.base.project import ProjectContext
 from logist.quick_dataclass import dataclass
 from logist.store import due_notifications
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import ProjectContext
 
 FORMAT = 1
 """The version of the JSON; new fields may be added to it."""
@@ -132,6 +132,9 @@ def _run_hook(
         return f"did not run: {error}"
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     seconds = project.settings.notify.timeout_seconds
+    import subprocess  # noqa: PLC0415 - few users have hooks
+    import tempfile  # noqa: PLC0415
+
     try:
         # Files, not pipes: a program that the hook leaves behind could keep a pipe open for ever.
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
@@ -162,6 +165,8 @@ def _run_in_group(
     seconds: float,
 ) -> int:
     """Run a program in a new process group, so that a time-out also ends the processes that it has started."""
+    import subprocess  # noqa: PLC0415 - few users have hooks
+
     process = subprocess.Popen(
         argv,
         env=environment,

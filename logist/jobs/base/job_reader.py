@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logist.core.history import newer_versions
 from logist.core.history.fold import Folding, restep_to
-from logist.core.model import Change, Interaction, JsonObject, State
 from logist.core.text.ids import is_commit
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, InvalidFile, LogistError, UsageError
-from logist.jobs.base import specs, truncation
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import STORED_ONLY, dump_state, parse_interaction
+from logist.jobs.base import plain_reader, truncation
+from logist.jobs.base.plain_project import JobFiles
+from logist.jobs.base.stored_records import STORED_ONLY, dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.quick_dataclass import dataclass
 from logist.quick_model import ValidationError
 from logist.store import HistoryProblem, JobDir, Position, ProblemKind
 from logist.store.verification import Proof
 from logist.workspace.checkpoint import packs
+
+if TYPE_CHECKING:
+    from logist.core.model import Change, Interaction, State
 
 SHOWN = 5
 """How many missing checkpoints are listed one by one."""
@@ -78,7 +82,12 @@ class Verified:
 
 
 def verify_job(
-    project: ProjectContext, job: JobDir, *, forks: Forks | None = None, read_all: bool = False
+    project: JobFiles,
+    job: JobDir,
+    *,
+    forks: Forks | None = None,
+    read_all: bool = False,
+    each: Callable[[JsonObject], None] = lambda entry: None,
 ) -> Verified:
     """Find all problems of a job's files; reads the history once or twice, one entry at a time.
 
@@ -86,11 +95,12 @@ def verify_job(
     the checkpoints that the history names; that nothing refers to more interactions (see truncation); and
     lists edits of the workspace. Each check runs only if those before it found no problem.
     `read_all`: read every file of the workspace, even if its times are unchanged. `forks`: those of the
-    project, for a caller that verifies many jobs.
+    project, for a caller that verifies many jobs. `each`: called with each proven interaction, perhaps several times.
     """
     for _ in range(READINGS):
         before = _read_history_stamp(job)
-        verified = _verify_once(project, job, forks or Forks(project.jobs_dir), read_all=read_all)
+        seen = _Seen(project.open_workspace(job).git.git_dir, each)
+        verified = _verify_once(project, job, forks or Forks(project.jobs_dir), seen, read_all=read_all)
         if not verified.problems or _read_history_stamp(job) == before:
             break  # otherwise a command has recorded something that other files referred to earlier
     return verified
@@ -105,8 +115,9 @@ def _read_history_stamp(job: JobDir) -> tuple[int, ...] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _verify_once(project: ProjectContext, job: JobDir, forks: Forks, *, read_all: bool) -> Verified:
-    collected = _Seen(project.open_workspace(job).git.git_dir)
+def _verify_once(
+    project: JobFiles, job: JobDir, forks: Forks, collected: _Seen, *, read_all: bool
+) -> Verified:
     proof = job.examine_history(collected.add_entry)
     notes = list(_spec_notes(job))
     if proof.problems:
@@ -130,7 +141,7 @@ def _verify_once(project: ProjectContext, job: JobDir, forks: Forks, *, read_all
 
 
 def _compare_workspace(
-    project: ProjectContext, job: JobDir, state: State, notes: list[str], *, read_all: bool
+    project: JobFiles, job: JobDir, state: State, notes: list[str], *, read_all: bool
 ) -> Edits | None:
     """The changes since the last checkpoint. Raises Damaged or StorageError
     if the checkpoint or the workspace is missing.
@@ -156,17 +167,18 @@ def _compare_workspace(
 class _Seen:
     """What the first pass over a history collects."""
 
-    def __init__(self, git_dir: Path) -> None:
+    def __init__(self, git_dir: Path, each: Callable[[JsonObject], None]) -> None:
         self.targets: set[int] = set()
         """Interactions that a restep has reverted to the state before them."""
         self.children: set[str] = set()
         """Jobs that were created as its children."""
-        self._git_dir = git_dir
+        self._git_dir, self._each = git_dir, each
         self._named: dict[str, int] = {}
         self._lost: dict[str, int] = {}
 
     def add_entry(self, entry: JsonObject) -> None:
         """Process the next entry."""
+        self._each(entry)
         self.targets.update(restep_to(entry))
         self.children.update(truncation.read_spawned_ids(entry))
         observed = entry.get("observed")
@@ -236,6 +248,8 @@ def add_missing_fields(recorded: JsonObject) -> JsonObject:
     """A state.json with defaults for the fields that were added to Logist after it was written."""
     own = {name: value for name, value in recorded.items() if name not in STORED_ONLY}
     try:
+        from logist.core.model import State  # noqa: PLC0415 - see plain_reader
+
         return recorded | State.model_validate(own).model_dump(mode="json", exclude={"head"})
     except ValidationError:  # compare the values unchanged; some will differ
         return recorded
@@ -257,6 +271,10 @@ def _spec_notes(job: JobDir) -> Iterator[str]:
     """Why job.yaml can't be used. This is not damage: a person may edit the
     file, and the history has the spec that was used.
     """
+    if plain_reader.read_plain_spec(job) is not None:
+        return
+    from logist.jobs.base import specs  # noqa: PLC0415 - reads job.yaml with its model, and loads half of Logist
+
     messages: list[str] = []
     try:
         specs.read_job_spec(job, draft=True, say=messages.append)

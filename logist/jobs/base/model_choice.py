@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Collection
 
-from logist.agents.clients.loading import INSTALL
+from logist.agents.clients import loading
 from logist.agents.protocol import LITELLM, MODEL, MODEL_AGENTS
 from logist.config.environment import Environment
 from logist.config.providers import OTHER_NAMES, SHIPPED_PROVIDERS, find_entry
@@ -64,7 +64,9 @@ def require_client(settings: Settings, model: Model, agent: str) -> None:
         return
     if agent == LITELLM:
         raise InvalidFile(
-            "litellm is not installed", where="agent: litellm", fix=f"use `agent: model`, or {INSTALL}"
+            "litellm is not installed",
+            where="agent: litellm",
+            fix=f"use `agent: model`, or {loading.INSTALL}",
         )
     name = model.provider_model.partition("/")[0]
     known = sorted({*settings.providers, *SHIPPED_PROVIDERS})
@@ -73,7 +75,7 @@ def require_client(settings: Settings, model: Model, agent: str) -> None:
     raise InvalidFile(
         f"unknown provider `{name}` of the model `{model.name}`; known: {', '.join(known)}",
         where="config: providers",
-        fix=f"{begin} `providers.{name}` with its base_url to the config, or {INSTALL}",
+        fix=f"{begin} `providers.{name}` with its base_url to the config, or {loading.INSTALL}",
     )
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from logist.store import JobDir
 from logist.workspace.reading import WorkspaceReader
 
+if TYPE_CHECKING:
+    from logist.config.environment import Environment
+
 
 class JobFiles(Protocol):
     """What reading jobs needs: a `ProjectContext` or a `PlainProject`."""
+
+    @property
+    def jobs_dir(self) -> Path: ...
+
+    def redact_text(self, text: str) -> str:
+        """Return the text as it may be written to a file: no secrets, valid Unicode only."""
+        ...
 
     def open_job(self, job_id: str) -> JobDir:
         """Open the directory of a job. Raises UsageError for an invalid or unknown id."""
@@ -28,6 +38,16 @@ class PlainProject(NamedTuple):
     jobs_dir: Path
     settings: dict[str, Any]
     """As JSON."""
+    environment: Environment
+
+    def redact_text(self, text: str) -> str:
+        from logist.config.providers import list_key_names  # noqa: PLC0415 - few commands that only read need this
+        from logist.core.secrets.redact import redact  # noqa: PLC0415
+        from logist.core.text.surrogates import replace_surrogates  # noqa: PLC0415
+
+        models = self.settings["models"].values()  # plain settings have no providers
+        names = list_key_names(model.get("api_key_env") for model in models)
+        return redact(replace_surrogates(text)[0], self.environment.list_secrets(*names))[0]
 
     def open_job(self, job_id: str) -> JobDir:
         return JobDir.open(self.jobs_dir, job_id)

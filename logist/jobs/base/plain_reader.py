@@ -27,12 +27,12 @@ def read_interactions(job: JobDir) -> Iterator[Interaction]:
 
 
 def read_interaction(entry: JsonObject) -> Interaction:
-    """Read an entry of a history. Raises Damaged like `session.parse_interaction`."""
+    """Read an entry of a history. Raises Damaged like `stored_records.parse_interaction`."""
     return plain.read_interaction(entry) or _parse_interaction(entry)
 
 
 def _parse_interaction(entry: JsonObject) -> Interaction:
-    from logist.jobs.base.session import parse_interaction  # noqa: PLC0415 - loads the models
+    from logist.jobs.base.stored_records import parse_interaction  # noqa: PLC0415 - loads the models
 
     return parse_interaction(entry)
 
@@ -51,7 +51,7 @@ def read_state(job: JobDir) -> State:
     loaded = job.load()
     state = _read_settled_state(loaded)
     if state is None:
-        from logist.jobs.base.session import build_current_state  # noqa: PLC0415 - loads the models
+        from logist.jobs.base.stored_records import build_current_state  # noqa: PLC0415 - loads the models
 
         return build_current_state(job, loaded)
     return state
@@ -68,6 +68,16 @@ def _read_settled_state(loaded: LoadedJob) -> State | None:
 
 def read_job_spec(job: JobDir) -> JobSpec:
     """Read job.yaml as `specs.read_job_spec` does to show it; raises InvalidFile."""
+    spec = read_plain_spec(job)
+    if spec is None:
+        from logist.jobs.base.specs import read_job_spec  # noqa: PLC0415 - loads the models
+
+        spec = read_job_spec(job, draft=True, accept_slips=True)
+    return spec
+
+
+def read_plain_spec(job: JobDir) -> JobSpec | None:
+    """Read job.yaml; None if only the models can read it, or tell what is wrong with it."""
     try:
         data = parse_simple_yaml(read_regular(job.spec_file, _MOST_SPEC).decode())
     except (OSError, ValueError):
@@ -75,6 +85,4 @@ def read_job_spec(job: JobDir) -> JobSpec:
     spec = None if data is None else plain.read_job_spec(data)
     if spec is not None and spec.id in (None, job.id) and (not spec.workflow or job.workflow_file.exists()):
         return spec
-    from logist.jobs.base.specs import read_job_spec  # noqa: PLC0415 - loads the models
-
-    return read_job_spec(job, draft=True, accept_slips=True)
+    return None

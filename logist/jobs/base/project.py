@@ -7,30 +7,33 @@ from dataclasses import field
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from logist.agents.courier.fork_server import ForkServers
-from logist.agents.function import FunctionAgent
-from logist.agents.protocol import Agent
-from logist.agents.scripted import Scripted
+from logist import resources
+from logist.agents import scripted
+from logist.agents.courier import fork_servers
+from logist.config import providers as known_providers
 from logist.config.environment import Environment, list_config_directories
-from logist.config.providers import SHIPPED_PROVIDERS
 from logist.config.settings import CONFIG_FILE, Settings, has_known_address, resolve_model
-from logist.config.trust import Trust
-from logist.core.answer import exit_command
 from logist.core.model import JsonObject, Model, Role
 from logist.core.secrets import redact
-from logist.core.step.model_choice import ChosenModel
+from logist.core.text import surrogates
 from logist.errors import InvalidFile
-from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.turns import Turns
 from logist.quick_dataclass import dataclass
-from logist.resources import load_schema
-from logist.roles import Roles
 from logist.store import JobDir
-from logist.store.progress import ActivityRecord
-from logist.workspace import Workspace
-from logist.workspace.prepared import read_setup_outputs
+from logist.workspace import prepared, workspace
+
+if TYPE_CHECKING:
+    from logist.agents.courier.fork_servers import ForkServers
+    from logist.agents.function import FunctionAgent
+    from logist.agents.protocol import Agent
+    from logist.config.trust import Trust
+    from logist.core.step.model_choice import ChosenModel
+    from logist.jobs.base.breakers import ProviderBreakers
+    from logist.roles import Roles
+    from logist.store.progress import ActivityRecord
+    from logist.workspace import Workspace
 
 SCRIPTED = "scripted:"
 
@@ -90,7 +93,7 @@ class ProjectContext:
     """Checked before the project's files run a program, connect to a host, or merge work."""
     stopping: Callable[[], int] = lambda: 0
     """The exit code of a stop, once one was requested: then no new work begins. Else 0."""
-    couriers: ForkServers = field(default_factory=lambda: ForkServers(enabled=False))
+    couriers: ForkServers = field(default_factory=lambda: fork_servers.ForkServers(enabled=False))
     """Fork the couriers; without them, each courier is a new process of Python."""
     progress: ProgressDisplay = field(default_factory=NoDisplay)
     """Shows what agents do."""
@@ -104,6 +107,8 @@ class ProjectContext:
     """In what order the jobs of a run compute."""
     via: Literal["terminal", "pipe", "python", "page"] | None = None
     """How the steward gives commands, as decisions record it."""
+    may_sign: bool = True
+    """Whether decisions may be signed with this user's key: on the page, other people can decide too."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
 
@@ -120,7 +125,7 @@ class ProjectContext:
     @cached_property
     def schema(self) -> JsonObject:
         """llm-chat-schema.json."""
-        return load_schema("llm-chat-schema")
+        return resources.load_schema("llm-chat-schema")
 
     @property
     def has_local_agent(self) -> bool:
@@ -132,7 +137,9 @@ class ProjectContext:
         """The agent that answers in this process, if there is one. Raises InvalidFile for an invalid script."""
         if self.function is not None:
             return self.function
-        return Scripted.load(Path(self.agent.removeprefix(SCRIPTED))) if self.has_local_agent else None
+        return (
+            scripted.Scripted.load(Path(self.agent.removeprefix(SCRIPTED))) if self.has_local_agent else None
+        )
 
     @cached_property
     def redact(self) -> Callable[[str], tuple[str, int]]:
@@ -149,10 +156,9 @@ class ProjectContext:
     @property
     def key_names(self) -> frozenset[str]:
         """The environment variables that hold the keys of the models and of the providers."""
-        models, providers = self.settings.models.values(), self.settings.providers.values()
-        names = {model.api_key_env for model in models}
-        names |= {provider.api_key_env for provider in (*SHIPPED_PROVIDERS.values(), *providers)}
-        return frozenset(name for name in names if name)
+        named = [model.api_key_env for model in self.settings.models.values()]
+        named += [provider.api_key_env for provider in self.settings.providers.values()]
+        return known_providers.list_key_names(named)
 
     def choose_agent(self, role: Role) -> str:
         """The agent for a role: the local one if there is one, else the role's own
@@ -162,7 +168,7 @@ class ProjectContext:
 
     def redact_text(self, text: str) -> str:
         """The text as it may be written to a file: no secrets, valid Unicode only."""
-        return self.redact(exit_command.replace_surrogates(text)[0])[0]
+        return self.redact(surrogates.replace_surrogates(text)[0])[0]
 
     def open_job(self, job_id: str) -> JobDir:
         """Open the directory of a job. Raises UsageError for an invalid or unknown id."""
@@ -170,12 +176,12 @@ class ProjectContext:
 
     def open_workspace(self, job: JobDir) -> Workspace:
         settings = self.settings.workspace
-        return Workspace(
+        return workspace.Workspace(
             job.workspace,
             job.git_dir,
             caches=settings.caches,
             max_checkpoint_bytes=settings.max_checkpoint_bytes,
-            outputs=read_setup_outputs(job.setup_file, job.workspace),
+            outputs=prepared.read_setup_outputs(job.setup_file, job.workspace),
         )
 
     def find_model(self, name: str) -> Model:

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from logist.agents.courier.fork_server import ForkServers
-from logist.agents.protocol import MODEL_AGENTS
+from logist.agents import protocol
+from logist.agents.courier import fork_servers
 from logist.config.environment import Environment, list_config_directories, require_utf8
 from logist.config.settings import LoadedSettings, Settings, load_settings
 from logist.config.trust import Trust, read_trust
@@ -20,6 +21,9 @@ from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
 from logist.resources import find_resource
 from logist.roles import LoadedRole, Roles, load_roles
 from logist.store import require_local
+
+if TYPE_CHECKING:
+    from logist.agents.courier.fork_servers import ForkServers
 
 
 def create_clock() -> Clock:
@@ -62,7 +66,7 @@ def open_project(
         say=say,
         trust=read_project_trust(environment, directory, loaded, roles),
         stopping=stopping,
-        couriers=couriers or ForkServers(enabled=False),
+        couriers=couriers or fork_servers.ForkServers(enabled=False),
     )
 
 
@@ -102,7 +106,7 @@ def _choose_agent(chosen: str | None, settings: Settings) -> str:
     """Return the agent to use; the agent of the config is checked when it is used."""
     if not chosen:
         return settings.agent
-    if chosen not in MODEL_AGENTS and not chosen.startswith(SCRIPTED):
+    if chosen not in protocol.MODEL_AGENTS and not chosen.startswith(SCRIPTED):
         from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
 
         known = finding.list_program_names(settings.agents)

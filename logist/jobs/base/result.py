@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from logist.core.machine.steward import next_command
-from logist.core.model import Interaction, State
 from logist.core.text.counts import format_count
 from logist.quick_dataclass import dataclass
-from logist.store.provider_wait import ProviderWait
+
+if TYPE_CHECKING:
+    from logist.core.model import Interaction, State
+    from logist.store.provider_wait import ProviderWait
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from logist.core.history import fold, newer_versions
 from logist.core.history.spec_hash import spec_hash
@@ -15,28 +15,28 @@ from logist.core.model import (
     Actor,
     EffectiveSpec,
     Interaction,
-    JsonObject,
     Kind,
     Place,
     State,
     Status,
     Steward,
 )
-from logist.core.model.commands import RecordedCommand, SpecCommand
-from logist.core.text.field_problems import describe_first
-from logist.errors import Damaged, LogistError, Refused, Stopped
+from logist.errors import Refused, Stopped
 from logist.jobs.base import hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
-from logist.jobs.base.project import ProjectContext
+from logist.jobs.base.stored_records import (
+    build_current_state,
+    dump_interaction,
+    dump_state,
+    parse_interaction,
+)
 from logist.quick_dataclass import dataclass
-from logist.quick_model import ValidationError
-from logist.store import Holder, JobDir, LoadedJob, Lock, Position, due_notifications
-from logist.store.listing import REBUILD
+from logist.store import Holder, JobDir, Lock, Position, due_notifications
 
-Value = TypeVar("Value", Interaction, State)
+if TYPE_CHECKING:
+    from logist.core.model.commands import RecordedCommand, SpecCommand
+    from logist.jobs.base.project import ProjectContext
 
-STORED_ONLY = frozenset({"head", "checksum"})
-"""Fields of state.json that the store adds to the fold."""
 SEALED = ("sequence", "previous", "checksum")
 """Fields that the store fills in when it appends an interaction."""
 
@@ -256,85 +256,6 @@ def load_session(project: ProjectContext, job: JobDir, lock: Lock | None = None)
     for warning in newer_versions.list_newer_warnings(map(parse_interaction, loaded.entries)):
         project.say(warning)
     return Session(project, job, lock, state, loaded.position, loaded.torn, behind=bool(loaded.entries))
-
-
-def read_current_state(job: JobDir) -> JsonObject:
-    """Read the state of a job as JSON: state.json, or the fold of the history if that is missing or behind.
-
-    Writes nothing. If the history can't be read, state.json is returned unchanged; a run of the job reports
-    the damage.
-    """
-    state = job.read_state()
-    if state is not None and not job.is_behind(state):
-        return state
-    try:
-        loaded = job.load()
-        return dump_state(build_current_state(job, loaded), loaded.position)
-    except LogistError:
-        if state is None:
-            raise
-        return state
-
-
-def build_current_state(job: JobDir, loaded: LoadedJob) -> State:
-    """Bring state.json up to the end of the history; fields of a newer Logist in it are kept."""
-    tail = [parse_interaction(entry) for entry in loaded.entries]
-    if loaded.state is None and not tail:
-        raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
-    state = _parse_state(job, loaded.state)
-    if state is None or any(entry.kind is Kind.RESTEP for entry in tail):
-        folded = fold.fold(parse_interaction(entry) for entry in job.read_entries())
-        return folded.model_copy(update=newer_versions.find_newer_fields(loaded.state or {}, folded))
-    for entry in tail:
-        state = fold.apply_interaction(state, entry)
-    return state
-
-
-def _parse_state(job: JobDir, state: JsonObject | None) -> State | None:
-    """Parse state.json; None if it is missing, or has a newer format that can't be read."""
-    if state is None:
-        return None
-    own = {name: value for name, value in state.items() if name not in STORED_ONLY}
-    try:
-        return _validate_stored(State, own, "state.json")
-    except Damaged as error:
-        if newer_versions.is_newer(state):
-            return None
-        raise Damaged(error.message, where=str(job.state_file), fix=REBUILD) from error
-
-
-def parse_interaction(entry: JsonObject) -> Interaction:
-    """Parse an entry of a history; one from a newer Logist as far as possible.
-
-    Raises Damaged for an entry of a known version that can't be read.
-    """
-    return newer_versions.read_newer_interaction(entry) or _validate_stored(
-        Interaction, entry, f"interaction {entry.get('sequence')}"
-    )
-
-
-def _validate_stored(model: type[Value], data: JsonObject, what: str) -> Value:
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        # state.json has the fields of `place` at the top level.
-        problem = describe_first(error.errors()).removeprefix("place.")
-        fix = "restore jobHistory.json from a backup"
-        raise Damaged(f"{what} is invalid: {problem}", fix=fix) from error
-
-
-def dump_interaction(entry: Interaction) -> JsonObject:
-    """An interaction as it is written to the history, before the store numbers and chains it."""
-    return entry.model_dump(mode="json", exclude_none=True, exclude={"previous", "checksum"})
-
-
-def dump_state(state: State, position: Position) -> JsonObject:
-    """Build state.json from the fold of the history and the head it covers."""
-    if position.hash is None:
-        raise Damaged("can't build a state: the history has no interactions")
-    head = {"sequence": position.sequence, "hash": position.hash, "offset": position.offset}
-    dumped = state.model_dump(mode="json", exclude={"head"})
-    return {"version": dumped.pop("version"), "revision": dumped.pop("revision"), "head": head, **dumped}
 
 
 def make_process_marker(session: Session) -> str:

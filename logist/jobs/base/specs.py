@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist import documents
 from logist.agents.courier import shared_limits
@@ -33,13 +33,15 @@ from logist.core.model import (
 )
 from logist.core.text.field_problems import describe_first
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base.project import ProjectContext
 from logist.quick_model import ValidationError
 from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
-from logist.workspace import Workspace
 from logist.workspace.files import file_names
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import ProjectContext
+    from logist.workspace import Workspace
 
 TITLE_LENGTH = 60
 MADE_AGAIN = "to recreate it from the history: logist doctor --fix"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from logist.agents.workplace import ARCHIVE, RUN
-from logist.core.model import JsonObject
-from logist.jobs.base.session import Session
+from logist.agents import workplace
 from logist.regular_files import read_regular
-from logist.store import Exchange, JobDir
 from logist.store.transcripts import transcript_name
+
+if TYPE_CHECKING:
+    from logist.core.model import JsonObject
+    from logist.jobs.base.session import Session
+    from logist.store import Exchange, JobDir
 
 
 def write_transcript(session: Session) -> None:
@@ -47,6 +50,6 @@ def _read_program_transcript(job: JobDir) -> Iterator[JsonObject]:
     """Read the transcript of an agent program; the courier wrote it from
     files that no other process can write.
     """
-    path = job.inflight / RUN / ARCHIVE
+    path = job.inflight / workplace.RUN / workplace.ARCHIVE
     with suppress(OSError, ValueError):
         yield json.loads(read_regular(path))

@@ -10,26 +10,28 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
+import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import field
-from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from logist.agents.courier import ask_files
-from logist.core.model import Forked, Interaction, JsonObject, Kind, State, Status
-from logist.core.model.commands import MergeCommand
+from logist.core.model.words import Kind, Status
 from logist.core.text.ids import is_commit
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, LogistError
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import parse_interaction
+from logist.jobs.base.plain_project import JobFiles
+from logist.jobs.base.plain_reader import read_interactions
 from logist.quick_dataclass import dataclass
-from logist.store import HistoryProblem, JobDir, files, list_jobs
+from logist.store import Exchanges, HistoryProblem, JobDir, files, list_jobs
 from logist.workspace import merge
 from logist.workspace.checkpoint import objects, packs
+
+if TYPE_CHECKING:
+    from logist.core.model import Forked, Interaction, State
 
 _CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
 """The subjects of the checkpoints of a step."""
@@ -57,6 +59,8 @@ class Forks:
             with suppress(LogistError, ValueError, KeyError, TypeError, RecursionError):
                 data = files.read_bytes(job.state_file)
                 if data is not None and _FORKED in data:
+                    from logist.core.model import Forked  # noqa: PLC0415 - few jobs are forks
+
                     forked = Forked.model_validate(json.loads(data)["forked"])
                     forks.setdefault(forked.job, []).append((job, forked))
         return forks
@@ -97,7 +101,7 @@ def _read_child_records(entry: JsonObject) -> Iterator[JsonObject]:
 
 
 def find_truncation_signs(
-    project: ProjectContext, job: JobDir, history: VerifiedHistory, forks: Forks
+    project: JobFiles, job: JobDir, history: VerifiedHistory, forks: Forks
 ) -> Iterator[HistoryProblem]:
     """Find references to interactions that the history lacks, each with the highest number it refers to.
 
@@ -116,7 +120,7 @@ def find_truncation_signs(
         yield from _check_merge_commit(job, history)
 
 
-def require_complete_history(project: ProjectContext, job: JobDir, state: State, checksum: str) -> None:
+def require_complete_history(project: JobFiles, job: JobDir, state: State, checksum: str) -> None:
     """Raise Damaged for a history whose last entries were removed.
 
     `state` is the fold of the history, `checksum` that of its last entry. A step would pay again for what was
@@ -135,9 +139,9 @@ def require_complete_history(project: ProjectContext, job: JobDir, state: State,
         )
 
 
-def has_git(project: ProjectContext, job: JobDir) -> bool:
+def has_git(project: JobFiles, job: JobDir) -> bool:
     """True if git is installed, so that checkpoints can be read."""
-    return shutil.which("git", path=project.open_workspace(job).git.path) is not None
+    return project.open_workspace(job).git.is_installed
 
 
 def _may_be_cut_off(job: JobDir, history: VerifiedHistory) -> bool:
@@ -181,21 +185,27 @@ def _check_in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryP
     """
     next_one = history.last_sequence + 1
     with suppress(LogistError):
-        request = ask_files.position_of(job.read_exchanges())
-        if request.sequence is not None and request.sequence > next_one:
-            yield _too_short_problem("the unfinished call", request.sequence, history.last_sequence)
-        elif request.sequence == next_one and request.after not in (None, history.checksum):
-            yield HistoryProblem(
-                f"the unfinished call was made after a different interaction {history.last_sequence}"
-            )
+        if exchanges := job.read_exchanges():
+            yield from _check_unfinished_call(exchanges, history)
     with suppress(LogistError):
         restore_sequence = job.read_restore_sequence()
         if restore_sequence is not None and restore_sequence > next_one:
             yield _too_short_problem("the file restoring", restore_sequence, history.last_sequence)
 
 
+def _check_unfinished_call(exchanges: Exchanges, history: VerifiedHistory) -> Iterator[HistoryProblem]:
+    from logist.agents.courier import ask_files  # noqa: PLC0415 - few jobs have an unfinished call
+
+    request, next_one = ask_files.position_of(exchanges), history.last_sequence + 1
+    if request.sequence is not None and request.sequence > next_one:
+        yield _too_short_problem("the unfinished call", request.sequence, history.last_sequence)
+    elif request.sequence == next_one and request.after not in (None, history.checksum):
+        message = f"the unfinished call was made after a different interaction {history.last_sequence}"
+        yield HistoryProblem(message)
+
+
 def _check_checkpoints(
-    project: ProjectContext, job: JobDir, history: VerifiedHistory, most: int
+    project: JobFiles, job: JobDir, history: VerifiedHistory, most: int
 ) -> Iterator[HistoryProblem]:
     """Find checkpoints numbered beyond the history, and a last checkpoint that no entry can have made."""
     workspace = project.open_workspace(job)
@@ -246,9 +256,7 @@ def _check_last_checkpoint(
         yield HistoryProblem(f"the last checkpoint, {tip}, belongs to no interaction of the history")
 
 
-def _check_children(
-    project: ProjectContext, job: JobDir, history: VerifiedHistory
-) -> Iterator[HistoryProblem]:
+def _check_children(project: JobFiles, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """Find child jobs that no interaction of the history created."""
     for job_id in list_jobs(project.jobs_dir):
         match = _CHILD.fullmatch(job_id)
@@ -306,7 +314,7 @@ def _read_checksum(job: JobDir, sequence: int) -> str | None:
     return entry.get("checksum")
 
 
-def _check_parent(project: ProjectContext, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
+def _check_parent(project: JobFiles, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """Check the outcome that the parent recorded for this job: its status and its checkpoint."""
     match = _CHILD.fullmatch(job.id)
     if match is None or history.state.parent != match["parent"]:
@@ -320,7 +328,7 @@ def _check_parent(project: ProjectContext, job: JobDir, history: VerifiedHistory
     if not records:
         return
     statuses, commits = set(), set()
-    for entry in map(parse_interaction, job.read_entries()):
+    for entry in read_interactions(job):
         statuses.add(str(entry.state_after))
         commits |= {entry.checkpoint_before, entry.checkpoint_after}
     for child in records:
@@ -358,9 +366,11 @@ def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[Histo
         return  # the user's repository is not a part of the job
     if merge_commit is None:
         return
-    when = f"{datetime.fromtimestamp(merge_commit.seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    from logist.core.model.commands import MergeCommand  # noqa: PLC0415 - few jobs were merged
+
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(merge_commit.seconds))
     starts: set[object] = {state.start_checkpoint}
-    for entry in map(parse_interaction, job.read_entries()):
+    for entry in read_interactions(job):
         if entry.kind is Kind.MERGE:
             starts.add(MergeCommand.read(entry.command).commit)
         elif _is_mergeable(entry, when):

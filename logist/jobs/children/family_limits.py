@@ -8,9 +8,9 @@ with it all jobs that share it.
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from logist.agents.courier import shared_limits
-from logist.agents.courier.ask_files import RecordedAsk
 from logist.core.machine import limits, steward
 from logist.core.machine.limits import Halt
 from logist.core.model import (
@@ -23,17 +23,20 @@ from logist.core.model import (
     Status,
 )
 from logist.core.money import totals
-from logist.core.prompt.prompt import Given
-from logist.core.step.step import StepPlan
 from logist.errors import Busy, Stopped
 from logist.jobs.base import family
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
 from logist.jobs.turn import agent_calls, next_request, unfinished_turns
-from logist.jobs.turn.next_request import PlannedTurn
-from logist.jobs.turn.unfinished_turns import Kept
 from logist.quick_dataclass import dataclass
-from logist.workspace import Checkpoint, Workspace
+
+if TYPE_CHECKING:
+    from logist.agents.courier.ask_files import RecordedAsk
+    from logist.core.prompt.prompt import Given
+    from logist.core.step.step import StepPlan
+    from logist.jobs.turn.next_request import PlannedTurn
+    from logist.jobs.turn.unfinished_turns import Kept
+    from logist.workspace import Checkpoint, Workspace
 
 LOOK_SECONDS = 0.2
 """Seconds between two checks while a job waits for calls of other jobs."""

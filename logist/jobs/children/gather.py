@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from logist.agents.courier import shared_limits
-from logist.core.machine import kinds, limits, steward
+from logist.core.machine import kinds, steward
 from logist.core.model import (
     TERMINAL,
     Actor,
@@ -24,12 +24,14 @@ from logist.core.model import (
 )
 from logist.core.model.commands import BookingCommand, CollectCommand, GatheredChild, SpawnCommand
 from logist.core.money import totals
-from logist.jobs.base.family import Kin, describe_child_status, load_children
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import Session
+from logist.jobs.base import family
 from logist.quick_dataclass import dataclass
-from logist.workspace import Workspace
-from logist.workspace.merge.children import MergedChildren, Theirs
+from logist.workspace.merge import children as merge_children
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import ProjectContext
+    from logist.jobs.base.session import Session
+    from logist.workspace import Workspace
 
 Booking = TypeVar("Booking", bound=BookingCommand)
 
@@ -37,7 +39,7 @@ SHOWN = 20
 """How many files of a child, and how many children, a reason lists."""
 
 
-def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[Interaction]:
+def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[family.Kin]) -> list[Interaction]:
     """Gather the results of the children, all of which have ended or run out of attempts.
 
     If too few succeeded, or their work conflicts, the job becomes STUCK and the workspace is unchanged.
@@ -52,7 +54,7 @@ def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -
     workspace = session.project.open_workspace(session.job)
     before = workspace.create_checkpoint(f"before gathering the work for {step.id}").commit
     merged = (
-        MergedChildren(before, {})
+        merge_children.MergedChildren(before, {})
         if shortfall
         else workspace.merge_children(before, _list_child_work(session.project, successful, spawned))
     )
@@ -100,23 +102,25 @@ def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -
     return recorded
 
 
-def _explain_shortfall(spec: EffectiveSpec, step: Step, kin: Sequence[Kin], good: int) -> str:
+def _explain_shortfall(spec: EffectiveSpec, step: Step, kin: Sequence[family.Kin], good: int) -> str:
     """Why not enough children succeeded; empty if enough did."""
     percent = steward.required_success_percent(spec.workflow, step)
     if 100 * good >= percent * len(kin):
         return ""
     failed = ", ".join(
-        f"{child.id} ({describe_child_status(child)})" for child in kin if not child.has_succeeded
+        f"{child.id} ({family.describe_child_status(child)})" for child in kin if not child.has_succeeded
     )
     return f"only {good} of {len(kin)} child jobs succeeded, but {percent:g} % must: {failed}"
 
 
-def _list_child_work(project: ProjectContext, good: Sequence[Kin], spawned: Spawned) -> list[Theirs]:
+def _list_child_work(
+    project: ProjectContext, good: Sequence[family.Kin], spawned: Spawned
+) -> list[merge_children.Theirs]:
     works = []
     for child in good:
         commit = child.state.checkpoint if child.state else None
         if commit and commit != spawned.checkpoint:
-            works.append(Theirs(child.id, project.open_job(child.id).git_dir, commit))
+            works.append(merge_children.Theirs(child.id, project.open_job(child.id).git_dir, commit))
     return works
 
 
@@ -129,7 +133,7 @@ def _split_evidence(workspace: Workspace, child: GatheredChild, left_out: Contai
     return child.model_copy(update={"evidence_files": existing, "missing": missing}) if missing else child
 
 
-def _describe_missing_work(merged: MergedChildren, command: CollectCommand) -> str:
+def _describe_missing_work(merged: merge_children.MergedChildren, command: CollectCommand) -> str:
     """Describe which work of successful children is not in the workspace."""
     missing = {child.id: child.missing for child in command.children if child.missing}
     parts = (
@@ -172,7 +176,7 @@ def _load_child_items(session: Session, spawned: Spawned, step: Step) -> dict[st
     }
 
 
-def _build_child_record(child: Kin, items: Mapping[str, JsonObject]) -> GatheredChild:
+def _build_child_record(child: family.Kin, items: Mapping[str, JsonObject]) -> GatheredChild:
     """What the history keeps of a child, so that the parent can be replayed without it."""
     state = child.state
     item = items.get(child.id, {})
@@ -214,7 +218,7 @@ class ChildrenUsage:
     """The interaction that created them; 0 if there are none."""
     used: Mapping[str, Totals] = field(default_factory=dict)
     """What each child has used so far."""
-    totals: Totals = limits.NOTHING
+    totals: Totals = Totals()
     """What to book now."""
 
     def book(self, command: Booking) -> Booking:
@@ -230,7 +234,7 @@ def compute_unrecorded_usage(session: Session) -> ChildrenUsage:
     child was started over meanwhile.
     """
     spawned = session.state.spawned
-    kin = load_children(session.project, session.state) if spawned else []
+    kin = family.load_children(session.project, session.state) if spawned else []
     if spawned is None or not kin:
         return ChildrenUsage()
     recorded: dict[str, Totals] = {}
@@ -253,6 +257,6 @@ def compute_unrecorded_usage(session: Session) -> ChildrenUsage:
     return ChildrenUsage(usage, spawned.sequence, current, unrecorded)
 
 
-def _has_used_anything(child: Kin) -> bool:
+def _has_used_anything(child: family.Kin) -> bool:
     """True if the child used anything: a cycle of workflows that skip all their steps must end too."""
     return child.state is not None and child.state.usage.current_action_count > 0

@@ -39,7 +39,8 @@ from logist.core.workflow.roots import get_item_names
 from logist.errors import LogistError
 from logist.jobs.base.create import ChildOrigin, create_job
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import Session, read_current_state
+from logist.jobs.base.session import Session
+from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.children.name_writers import find_writers
 from logist.jobs.turn import next_request
 

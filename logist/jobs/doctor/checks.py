@@ -17,7 +17,7 @@ from logist.errors import Damaged, InvalidFile, LogistError
 from logist.jobs.base import job_reader
 from logist.jobs.base.job_reader import Verified
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import build_current_state
+from logist.jobs.base.stored_records import build_current_state
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor.backup import Backup
 from logist.quick_dataclass import dataclass

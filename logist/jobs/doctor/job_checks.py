@@ -23,9 +23,9 @@ from logist.core.model import Status, Workflow
 from logist.core.text.counts import format_count
 from logist.errors import Busy, LogistError, Refused
 from logist.jobs.base import job_reader, specs
+from logist.jobs.base import session as sessions
 from logist.jobs.base.job_reader import Edits
 from logist.jobs.base.project import Clock, ProjectContext
-from logist.jobs.base.session import Session, load_session
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor import checks, repairs
 from logist.jobs.doctor.checks import (
@@ -41,7 +41,7 @@ from logist.jobs.doctor.checks import (
     repairable,
     warning,
 )
-from logist.jobs.turn.answer_recording import is_recorded
+from logist.jobs.turn import answer_recording
 from logist.store import JobDir, files, history, lock, segments
 from logist.store.entries import Header, read_header
 from logist.workspace.checkpoint import leftovers, objects, packs
@@ -381,7 +381,7 @@ def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
     """Unfinished work of a killed command: a call of an agent, or a restore."""
     name, job = examined.check, examined.job
     step = f"logist job step --job {job.id}"
-    session = load_session(examined.project, job)
+    session = sessions.load_session(examined.project, job)
     try:
         got = ask_files.collect_ask(job.read_exchanges())
     except LogistError as error:
@@ -402,8 +402,8 @@ def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
             yield repairable(found, job.restoring)
 
 
-def _left_by_an_ask(session: Session, got: ask_files.Collected) -> str:
-    if got.ask is not None and is_recorded(session, got.ask):
+def _left_by_an_ask(session: sessions.Session, got: ask_files.Collected) -> str:
+    if got.ask is not None and answer_recording.is_recorded(session, got.ask):
         return "inflight/ contains an answer that is already recorded; the next step removes it"
     if got.kind == "answered":
         return "inflight/ contains an answer that is not recorded yet; the next step records it without calling an agent"

@@ -17,7 +17,7 @@ from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, Jso
 from logist.errors import Busy, Damaged, Refused
 from logist.jobs.base import job_reader, specs, truncation
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import dump_state, parse_interaction
+from logist.jobs.base.stored_records import dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import FIX, ExaminedJob

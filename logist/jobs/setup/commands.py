@@ -14,7 +14,7 @@ from pathlib import Path
 from logist.agents import checks, sandbox
 from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.agents.workplace import RUN, Workplace
-from logist.core.answer import exit_command
+from logist.core.text import surrogates
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
 from logist.quick_dataclass import dataclass
@@ -125,7 +125,7 @@ def _read_output(project: ProjectContext, place: Workplace, path: Path, tail: in
         data = path.read_bytes()[-tail:]
     except OSError:
         return ""
-    text = exit_command.replace_surrogates(_ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))[0]
+    text = surrogates.replace_surrogates(_ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))[0]
     return project.redact_text(_replace_paths(text, place)).strip()
 
 

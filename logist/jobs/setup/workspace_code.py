@@ -8,19 +8,21 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from logist.agents import sandbox
-from logist.agents.outside_code import OutsideCode, find_missing_modules, find_outside_code
+from logist.agents import outside_code, sandbox
 from logist.agents.protocol import CodePaths
-from logist.agents.sandbox import Confinement
 from logist.core.model import MAX_DEPTH, State
 from logist.errors import LogistError
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import read_current_state
+from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.setup.setup_cache import SetupCache
 from logist.quick_dataclass import dataclass
-from logist.store import JobDir
 from logist.workspace.prepared import SetupStamp
+
+if TYPE_CHECKING:
+    from logist.agents.sandbox import Confinement
+    from logist.jobs.base.project import ProjectContext
+    from logist.store import JobDir
 
 NODE_PROGRAMS = "node_modules/.bin"
 NAMED = 5
@@ -36,9 +38,9 @@ class WorkspaceCode:
     """Where the commands of a workspace find code, and which of it is outside the workspace."""
 
     paths: CodePaths
-    outside: tuple[OutsideCode, ...] = ()
+    outside: tuple[outside_code.OutsideCode, ...] = ()
     """Packages with code outside the workspace: changes in the workspace don't affect them."""
-    instead: tuple[OutsideCode, ...] = ()
+    instead: tuple[outside_code.OutsideCode, ...] = ()
     """Packages of the job's own repository: commands would run the user's checkout, not the workspace."""
 
 
@@ -86,10 +88,10 @@ def find_code(
         ]
     )
     above = sandbox.choose_sandbox(project.settings.sandbox.mode).kind == "none"
-    all_outside = find_outside_code(workspace, path, programs, above=above)
+    all_outside = outside_code.find_outside_code(workspace, path, programs, above=above)
     origin = _find_origin(project, job, state)
     mapped: list[str] = []
-    importable: list[tuple[OutsideCode, str]] = []
+    importable: list[tuple[outside_code.OutsideCode, str]] = []
     outside, instead, readable = [], [], list(prepared.readable)
     for code in all_outside:
         relative = _find_relative_path(code.place, origin.source)
@@ -109,7 +111,7 @@ def find_code(
             mapped += [] if relative in (".", "src") else [relative]
     roots = [workspace / name for name in ("src", ".", *mapped) if _is_directory_of(workspace, name)]
     for code, relative in importable:
-        if origin.is_code_missing(project, relative, find_missing_modules(code.place, roots)):
+        if origin.is_code_missing(project, relative, outside_code.find_missing_modules(code.place, roots)):
             instead.append(code)
     paths = replace(
         prepared, python_path=tuple(dict.fromkeys(mapped)), readable=tuple(dict.fromkeys(readable))
@@ -117,14 +119,16 @@ def find_code(
     return WorkspaceCode(paths, tuple(outside), tuple(instead))
 
 
-def filter_reachable(code: Sequence[OutsideCode], confinement: Confinement) -> list[OutsideCode]:
+def filter_reachable(
+    code: Sequence[outside_code.OutsideCode], confinement: Confinement
+) -> list[outside_code.OutsideCode]:
     """The packages that a command can run: a sandbox hides what is outside."""
     if sandbox.choose_sandbox(confinement.mode).kind == "none":
         return list(code)
     return [each for each in code if sandbox.is_visible(each.place, confinement)]
 
 
-def format_names(code: Sequence[OutsideCode]) -> str:
+def format_names(code: Sequence[outside_code.OutsideCode]) -> str:
     """The names of the packages without their paths: prompts contain no paths of this machine."""
     more = f" and {len(code) - NAMED} more" if len(code) > NAMED else ""
     return ", ".join(map(str, code[:NAMED])) + more
@@ -180,7 +184,7 @@ def _find_relative_path(place: Path, source: Path | None) -> str | None:
     return str(place.relative_to(source)) if source is not None and place.is_relative_to(source) else None
 
 
-def _find_logist_parts(code: OutsideCode) -> list[str]:
+def _find_logist_parts(code: outside_code.OutsideCode) -> list[str]:
     """The directories that must be readable for a Logist installed from a checkout.
 
     pytest loads Logist's plugin in every run, and fails if it can't be imported.

@@ -19,23 +19,23 @@ from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from logist.agents.protocol import AgentWork, CodePaths
-from logist.agents.sandbox import Confinement
-from logist.agents.workplace import Workplace
 from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
-from logist.core.text.lock_files import choose_lock_files
+from logist.core.text import lock_files
 from logist.errors import LogistError, SetupFailed, Stopped
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import Session, make_process_marker, read_current_state
-from logist.jobs.setup import commands
-from logist.jobs.setup.setup_cache import Copy, SetupCache
-from logist.jobs.setup.workspace_code import NODE_PROGRAMS, find_prepared_paths
+from logist.jobs.base.session import Session, make_process_marker
+from logist.jobs.base.stored_records import read_current_state
+from logist.jobs.setup import commands, setup_cache, workspace_code
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, replace_file
-from logist.workspace import Workspace
-from logist.workspace.prepared import SetupStamp, identify_workspace
+from logist.workspace import Workspace, prepared
+
+if TYPE_CHECKING:
+    from logist.agents.sandbox import Confinement
+    from logist.agents.workplace import Workplace
+    from logist.jobs.base.project import ProjectContext
 
 TAIL_BYTES = 1 << 20
 """The last bytes of each output of a setup command that are saved in logs/."""
@@ -49,7 +49,7 @@ INTERPRETERS = ("python3", "python", "node")
 """What a setup installs for one version of these programs does not work with another."""
 CERTIFICATES = ("SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 """Variables that name the certificates of servers."""
-USUAL_PROGRAMS = (".venv/bin", NODE_PROGRAMS)
+USUAL_PROGRAMS = (".venv/bin", workspace_code.NODE_PROGRAMS)
 """Where later commands of a setup find what earlier ones installed."""
 FAILED = "workspace setup failed: "
 KEY_SHOWN = 16
@@ -80,7 +80,7 @@ class Outlook:
     commands: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """Lock files that have changed since the last setup."""
-    stamp: SetupStamp | None = None
+    stamp: prepared.SetupStamp | None = None
 
     def to_json(self) -> JsonObject | None:
         """As JSON; None if the config has no setup."""
@@ -128,33 +128,33 @@ def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> P
 
 
 def prepare_again(
-    session: Session, prepared: PreparedWorkspace, checkpoint: str, *, network: bool
+    session: Session, before: PreparedWorkspace, checkpoint: str, *, network: bool
 ) -> PreparedWorkspace:
     """Restore what a check has changed in what was prepared for it."""
-    stamp = SetupStamp.load(session.job.setup_file)
+    stamp = prepared.SetupStamp.load(session.job.setup_file)
     if stamp is None or not stamp.digest:
-        return prepared
+        return before
     if session.project.open_workspace(session.job).compute_prepared_digest(stamp.outputs) == stamp.digest:
-        return prepared
+        return before
     return prepare_for_checks(session, checkpoint, network=network)
 
 
 def preview_setup(project: ProjectContext, job: JobDir) -> Outlook:
     """What the next step would do to set a job up; writes nothing and runs nothing."""
     rules = project.settings.workspace.setup
-    stamp = SetupStamp.load(job.setup_file)
+    stamp = prepared.SetupStamp.load(job.setup_file)
     redacted = tuple(project.redact_text(commands.format_command(command)) for command in rules.commands)
     if not rules.commands:
         return Outlook("none", stamp=stamp)
     workspace = project.open_workspace(job)
-    lock_files = workspace.hash_lock_files(rules.lock_files)
-    if _is_empty(workspace, lock_files):
+    locks = workspace.hash_lock_files(rules.lock_files)
+    if _is_empty(workspace, locks):
         return Outlook("none", stamp=stamp)
-    key = _compute_key(project, lock_files)
+    key = _compute_key(project, locks)
     if _is_current(workspace, stamp, key):
         return Outlook("done", redacted, stamp=stamp)
-    changed = _find_changed_lock_files(stamp, lock_files)
-    if SetupCache(project.jobs_dir).find_copy(workspace, key, job.id):
+    changed = _find_changed_lock_files(stamp, locks)
+    if setup_cache.SetupCache(project.jobs_dir).find_copy(workspace, key, job.id):
         return Outlook("cached", redacted, changed, stamp)
     has_failed = stamp is not None and stamp.failed_key == key
     return Outlook("failed" if has_failed else "due", redacted, changed, stamp)
@@ -183,12 +183,12 @@ class _Setup:
         return bool(self.rules.commands) and not _is_empty(self.open_workspace(), self.locks)
 
     @cached_property
-    def cache(self) -> SetupCache:
-        return SetupCache(self.project.jobs_dir)
+    def cache(self) -> setup_cache.SetupCache:
+        return setup_cache.SetupCache(self.project.jobs_dir)
 
     @cached_property
-    def stamp(self) -> SetupStamp | None:
-        return SetupStamp.load(self.job.setup_file)
+    def stamp(self) -> prepared.SetupStamp | None:
+        return prepared.SetupStamp.load(self.job.setup_file)
 
     @cached_property
     def locks(self) -> dict[str, str]:
@@ -215,7 +215,7 @@ class _Setup:
 
     def is_by_agent(self, changed: frozenset[str] | None) -> bool:
         """True if lock files are among the files changed since the start."""
-        known = choose_lock_files({*(changed or ()), *self.locks}, self.rules.lock_files)
+        known = lock_files.choose_lock_files({*(changed or ()), *self.locks}, self.rules.lock_files)
         return changed is not None and not changed.isdisjoint(known)
 
     def set_up(
@@ -266,7 +266,7 @@ class _Setup:
                     return self._use_copy(copy, before.key, before.lock_files)
         return self._build_prepared(own, note=CHANGED) if own is not None and own.digest else None
 
-    def _use_copy(self, copy: Copy, key: str, locks: dict[str, str]) -> PreparedWorkspace:
+    def _use_copy(self, copy: setup_cache.Copy, key: str, locks: dict[str, str]) -> PreparedWorkspace:
         began = self.project.clock.monotonic()
         before = self.stamp
         is_same_key = before is not None and before.key == key and bool(before.digest)
@@ -299,7 +299,7 @@ class _Setup:
             workspace.remove_prepared(workspace.find_setup_products(checkpoint, first).outputs)
             workspace.restore(checkpoint, clearing=True)
             known_stamp = before or self._build_stamp("", {}, (), "commands", began)
-            place, at = identify_workspace(self.job.workspace), self.project.clock.timestamp()
+            place, at = prepared.identify_workspace(self.job.workspace), self.project.clock.timestamp()
             failed = replace(known_stamp, place=place, at=at, outputs=(), digest="", failed_key=self.key)
             self._save_stamp(replace(failed, failed=error.message.removeprefix(FAILED), log=self.log))
             if guarded:
@@ -415,7 +415,7 @@ class _Setup:
 
     def _record_done(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
-    ) -> SetupStamp:
+    ) -> prepared.SetupStamp:
         """Record what is there now, as the last action: an interrupted setup does not count as done."""
         digest = self.open_workspace().compute_prepared_digest(outputs)
         stamp = replace(self._build_stamp(key, locks, outputs, source, began), digest=digest)
@@ -424,12 +424,12 @@ class _Setup:
 
     def _build_stamp(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
-    ) -> SetupStamp:
+    ) -> prepared.SetupStamp:
         clock = self.project.clock
-        return SetupStamp(
+        return prepared.SetupStamp(
             key=key,
             lock_files=locks,
-            place=identify_workspace(self.job.workspace),
+            place=prepared.identify_workspace(self.job.workspace),
             at=clock.timestamp(),
             outputs=outputs,
             source=source,
@@ -437,15 +437,17 @@ class _Setup:
             log=self.log if source == "commands" else "",
         )
 
-    def _save_stamp(self, stamp: SetupStamp) -> None:
+    def _save_stamp(self, stamp: prepared.SetupStamp) -> None:
         replace_file(self.job.setup_file, stamp.to_json())
         self.stamp = stamp
 
     def _build_prepared(
-        self, stamp: SetupStamp, *, note: str = "", record: JsonObject | None = None
+        self, stamp: prepared.SetupStamp, *, note: str = "", record: JsonObject | None = None
     ) -> PreparedWorkspace:
         default_record = {"key": stamp.key[:KEY_SHOWN], "source": stamp.source, "seconds": stamp.seconds}
-        return PreparedWorkspace(find_prepared_paths(self.job, stamp), note, record or default_record)
+        return PreparedWorkspace(
+            workspace_code.find_prepared_paths(self.job, stamp), note, record or default_record
+        )
 
     def _wait_for_other_job(self) -> None:
         """Wait while another job sets up the same."""
@@ -457,7 +459,7 @@ class _Setup:
         time.sleep(WAIT_SECONDS)
 
 
-def _is_current(workspace: Workspace, stamp: SetupStamp | None, key: str) -> bool:
+def _is_current(workspace: Workspace, stamp: prepared.SetupStamp | None, key: str) -> bool:
     if stamp is None or stamp.key != key or not stamp.belongs_to(workspace.root):
         return False
     return workspace.compute_prepared_digest(stamp.outputs) == stamp.digest
@@ -524,16 +526,16 @@ def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
     return not locks and not workspace.list_files(1).paths
 
 
-def _load_relatives_stamps(project: ProjectContext, state: State) -> list[SetupStamp | None]:
+def _load_relatives_stamps(project: ProjectContext, state: State) -> list[prepared.SetupStamp | None]:
     """The stamps of the parent and of the job that this one was forked from."""
     stamps = []
     for name in (state.parent, state.forked.job if state.forked else None):
         with suppress(LogistError):
-            stamps.append(SetupStamp.load(project.open_job(name).setup_file) if name else None)
+            stamps.append(prepared.SetupStamp.load(project.open_job(name).setup_file) if name else None)
     return stamps
 
 
-def _find_changed_lock_files(stamp: SetupStamp | None, locks: dict[str, str]) -> tuple[str, ...]:
+def _find_changed_lock_files(stamp: prepared.SetupStamp | None, locks: dict[str, str]) -> tuple[str, ...]:
     """The lock files that have changed since a setup was done."""
     known = stamp.lock_files if stamp is not None else {}
     return tuple(sorted(name for name in known.keys() | locks.keys() if known.get(name) != locks.get(name)))

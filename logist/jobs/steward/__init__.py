@@ -1,1 +1,5 @@
 """What people decide about a job."""
+
+from logist.lazy_modules import load_on_use
+
+load_on_use(globals())

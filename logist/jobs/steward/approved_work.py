@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from logist.core.model import Change
-from logist.core.model.commands import ApproveCommand
+from typing import TYPE_CHECKING
+
 from logist.errors import Refused
-from logist.jobs.base.session import Session
 from logist.jobs.steward.review_hash import compute_review_hash
 from logist.quick_dataclass import dataclass
-from logist.workspace.reading import Content
+
+if TYPE_CHECKING:
+    from logist.core.model import Change
+    from logist.core.model.commands import ApproveCommand
+    from logist.jobs.base.session import Session
+    from logist.workspace.reading import Content
 
 NAMED = 5
 """Maximum number of changed files in a message."""

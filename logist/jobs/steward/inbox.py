@@ -165,7 +165,7 @@ def _read_state(jobs_dir: str, glance: Glance) -> State:
         return glance.state
     from pathlib import Path  # noqa: PLC0415 - few jobs need it, and importing it would slow down every inbox
 
-    from logist.jobs.base.session import read_current_state  # noqa: PLC0415
+    from logist.jobs.base.stored_records import read_current_state  # noqa: PLC0415
     from logist.store import JobDir  # noqa: PLC0415
 
     job = JobDir.open(Path(jobs_dir), glance.id)

@@ -18,6 +18,7 @@ from logist.quick_dataclass import dataclass
 from logist.store import JobDir, jobdir, list_jobs
 from logist.workspace import find_repository
 from logist.workspace import merge as publishing
+from logist.workspace.checkpoint import kept_packs
 from logist.workspace.files import removal
 from logist.workspace.merge import JobBranch
 
@@ -84,6 +85,7 @@ def delete_job(project: ProjectContext, job_id: str, *, force: bool = False) -> 
             removal.remove_directory(hidden)
         except OSError as error:
             notes.append(f"files of {job_id} are left in {hidden}: {error.strerror}")
+        kept_packs.remove_unused(project.jobs_dir / kept_packs.FOLDER)
     branch, branch_notes = _delete_branch(project, repository, job_id, force=force)
     return DeletedJob(job_id, branch, (*notes, *branch_notes))
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from logist.config.settings import can_merge_automatically
 from logist.core.history import merge_policy
@@ -25,14 +26,16 @@ from logist.core.model import (
 from logist.core.model.commands import MergeCommand
 from logist.errors import LogistError, Refused, Stopped, UsageError
 from logist.jobs.base import source_repository, specs
-from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.steward import signed_decisions
 from logist.jobs.turn import answer_recording
 from logist.quick_dataclass import dataclass
 from logist.workspace import merge as publishing
-from logist.workspace.merge import JobWork, Person, Published, Target
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import ProjectContext
+    from logist.workspace.merge import JobWork, Person, Published, Target
 
 PATIENCE_SECONDS = 60.0
 """How long a merge waits for the merge of another job into the same repository."""
@@ -216,7 +219,7 @@ def _build_job_work(session: Session) -> JobWork:
     state, project = session.state, session.project
     history = session.load_history()
     entries = [entry for entry in history if entry.kind is not Kind.MERGE]
-    return JobWork(
+    return publishing.JobWork(
         job_id=session.job.id,
         title=project.redact_text(state.title),
         git=project.open_workspace(session.job).git,
@@ -243,7 +246,7 @@ def _list_merge_commits(history: Sequence[Interaction]) -> Iterator[str]:
 
 def _build_author(name: str) -> Person:
     plain = " ".join(re.sub(r"[<>\x00-\x1f]", "", name).split()) or "steward"
-    return Person(plain, f"{re.sub(r'[^A-Za-z0-9._-]+', '-', plain)}@localhost")
+    return publishing.Person(plain, f"{re.sub(r'[^A-Za-z0-9._-]+', '-', plain)}@localhost")
 
 
 def _parse_timestamp(timestamp: str) -> int:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from logist.core.model.words import TERMINAL
+from logist.digests import compute_sha256
 from logist.errors import LogistError, UsageError
-from logist.jobs.base.plain_project import JobFiles
 from logist.quick_dataclass import dataclass
-from logist.store import JobDir
 
 if TYPE_CHECKING:
     from logist.core.model import State
+    from logist.jobs.base.plain_project import JobFiles
+    from logist.store import JobDir
 
 _FORM = re.compile(r"([0-9]{1,9})-([0-9a-f]{40})-([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})")
 
@@ -88,4 +88,4 @@ def find_review_hash(project: JobFiles, job: JobDir, state: State) -> str | None
 
 def _compute_digest(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return compute_sha256(text.encode("utf-8", "surrogatepass"))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logist.config.layering import require_owner
 from logist.core.history import fold
@@ -17,13 +15,24 @@ from logist.core.machine import kinds
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.model.commands import CreateCommand, Signature
 from logist.errors import InvalidFile, LogistError, Refused
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import Session, dump_interaction
+from logist.jobs.base.session import Session
+from logist.jobs.base.stored_records import dump_interaction
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from logist.jobs.base.project import ProjectContext
 
 NAMESPACE = "logist"
 """So that a signature for another purpose, such as a commit, is not accepted here."""
 VERIFY_SECONDS = 30
+SIGN_SECONDS = 20
+"""How long signing may take without a person at a terminal: a key in hardware waits to be touched."""
+
+
+class NotSigned(Refused):
+    """A decision that must be signed can't be signed here; nothing was recorded. Exit code 8."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class CheckedSignature:
 def sign_decision(session: Session, entry: Interaction, revision: int) -> Interaction:
     """Return the decision with a signature, if the user's config wants one. `revision`: what was decided about.
 
-    Raises Refused if an approval must be signed by an allowed signer, and is not, or if signing fails; InvalidFile if
+    Raises NotSigned if an approval must be signed by an allowed signer, and is not, or if signing fails; InvalidFile if
     the key or the file of signers is not found.
     """
     project, rules = session.project, session.project.settings.steward
@@ -49,8 +58,11 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
     if rules.sign is None:
         if must_sign:
             fix = "to sign your decisions: logist config set --user steward.sign ssh"
-            raise Refused("not approved: approvals must be signed (steward.require)", fix=fix)
+            raise NotSigned("not approved: approvals must be signed (steward.require)", fix=fix)
         return entry
+    if not project.may_sign:
+        fix = "decide in a terminal, as the user with that key"
+        raise NotSigned(f"can't sign the decision: the key is not that of {project.steward}", fix=fix)
     if must_sign and _find_allowed_signers(project) is None:  # before the person is asked for a passphrase
         fix = "name the file of the keys that may sign: logist config set --user steward.allowed_signers FILE"
         raise InvalidFile("steward.require needs steward.allowed_signers", fix=fix)
@@ -64,7 +76,7 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
         checked = _check_signature(project, signed, session.job.id, accepted)
         if checked.problem or checked.signer is None:
             fix = f"add your public key to {_find_allowed_signers(project)}"
-            raise Refused(f"not approved: {checked.problem or 'the signer is not known'}", fix=fix)
+            raise NotSigned(f"not approved: {checked.problem or 'the signer is not known'}", fix=fix)
     return signed
 
 
@@ -186,10 +198,22 @@ def _sign(project: ProjectContext, text: bytes) -> str:
         raise InvalidFile("can't sign the decision: key not found", where=str(key), fix=fix)
     if project.via == "terminal":
         project.say(f"signing with {key}: enter its passphrase, or touch it, if it asks")
-    ended = _run(project, None, "-Y", "sign", "-n", NAMESPACE, "-f", str(key), stdin=text)
+    import subprocess  # noqa: PLC0415 - most decisions are not signed
+
+    try:
+        ended = _run(
+            project,
+            SIGN_SECONDS if project.via == "page" else None,
+            *("-Y", "sign", "-n", NAMESPACE, "-f", str(key)),
+            stdin=text,
+            may_ask=project.via != "page",
+        )
+    except subprocess.TimeoutExpired as error:
+        message = f"can't sign the decision: no signature after {SIGN_SECONDS} s"
+        raise NotSigned(message, where=str(key), fix="nothing was recorded; unlock the key first") from error
     if ended.returncode != 0:
         said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Refused(
+        raise NotSigned(
             f"can't sign the decision: {said[-1] if said else 'ssh-keygen failed'}",
             where=str(key),
             fix="nothing was recorded; unlock the key, or check steward.key, then decide again",
@@ -201,6 +225,19 @@ def _verify(
     project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str
 ) -> str | None:
     """Return who has signed, by the file of allowed signers; None if the signature is not valid."""
+    import subprocess  # noqa: PLC0415 - most decisions are not signed
+
+    try:
+        return _find_signer(project, allowed, signature, text, timestamp)
+    except subprocess.TimeoutExpired as error:
+        raise LogistError(f"ssh-keygen failed: {error}") from error
+
+
+def _find_signer(
+    project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str
+) -> str | None:
+    import tempfile  # noqa: PLC0415 - most decisions are not signed
+
     at = "".join(character for character in timestamp if character.isdigit())
     common = ("-n", NAMESPACE, "-f", str(allowed), f"-Overify-time={at}")
     with tempfile.TemporaryDirectory(prefix="logist-signature-") as folder:
@@ -220,10 +257,22 @@ def _verify(
 
 
 def _run(
-    project: ProjectContext, seconds: float | None, *arguments: str, stdin: bytes = b""
+    project: ProjectContext,
+    seconds: float | None,
+    *arguments: str,
+    stdin: bytes = b"",
+    may_ask: bool = True,
 ) -> subprocess.CompletedProcess[bytes]:
+    """Run ssh-keygen. `may_ask`: whether it may ask the person at the terminal for a passphrase. Raises TimeoutExpired."""
+    import shutil  # noqa: PLC0415 - most decisions are not signed
+    import subprocess  # noqa: PLC0415
+
     # The times in a history are UTC, and ssh-keygen reads them as local time.
     environment = project.environment.build_signing_environment() | {"TZ": "UTC", "LC_ALL": "C"}
+    if not may_ask:
+        # ssh-keygen asks on the terminal of its session, or with a window. Without a session's terminal it would read
+        # the passphrase from standard input, which has the text to sign, unless it has to use a program that fails.
+        environment |= {"SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "force"}
     program = shutil.which("ssh-keygen", path=environment.get("PATH", os.defpath))
     if program is None:
         raise Refused("ssh-keygen not found", fix="install OpenSSH, or remove `steward` from your config")
@@ -235,6 +284,7 @@ def _run(
             env=environment,
             timeout=seconds,
             check=False,
+            start_new_session=not may_ask,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise LogistError(f"ssh-keygen failed: {error}") from error

@@ -5,12 +5,11 @@ suspend, resume, cancel, fail, restep, rerun.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from logist.core.answer import plans
 from logist.core.history import fold
 from logist.core.machine import kinds, steward
-from logist.core.machine.routing import Routed
 from logist.core.model import (
     EffectiveSpec,
     Interaction,
@@ -35,12 +34,15 @@ from logist.core.model.commands import (
 from logist.core.template import data
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import family, specs
-from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
 from logist.jobs.steward import agent_stop, approved_work, job_merge, signed_decisions
 from logist.jobs.turn import answer_recording, doubtful_payments
+
+if TYPE_CHECKING:
+    from logist.core.machine.routing import Routed
+    from logist.jobs.base.project import ProjectContext
 
 NOTHING = Usage()
 MOST_AT_ONCE = 16
@@ -189,6 +191,8 @@ def cancel_children(project: ProjectContext, children: Sequence[str], note: str)
         if child not in busy:
             _cancel_child(project, child, note)
     if busy:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - it loads logging; few decisions need it
+
         with ThreadPoolExecutor(max_workers=min(len(busy), MOST_AT_ONCE)) as pool:
             list(pool.map(lambda child: _cancel_child(project, child, note), busy))
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from logist.agents import function
-from logist.agents.clients.answers import describe_missing_key
+from logist.agents import function, scripted
+from logist.agents.clients import answers
 from logist.agents.courier import ending
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import RecordedAsk
-from logist.agents.courier.fork_server import ForkServer, Kind
-from logist.agents.courier.process import CourierProcess
-from logist.agents.protocol import MODEL, MODEL_AGENTS, Agent, AgentWork, CodePaths
-from logist.agents.scripted import Scripted
+from logist.agents.protocol import FUNCTION, MODEL, MODEL_AGENTS, Agent, AgentWork, CodePaths
 from logist.config.prices import find_known_model
 from logist.config.providers import find_provider
-from logist.core.answer import exit_command
 from logist.core.machine import limits
-from logist.core.machine.limits import Shared
 from logist.core.model import (
     EffectiveSpec,
     Model,
@@ -28,18 +24,25 @@ from logist.core.model import (
     Reply,
     Role,
 )
-from logist.core.permissions.tools import Tool
-from logist.core.step.step import StepPlan
+from logist.core.text import surrogates
 from logist.errors import ProviderError, Stopped
 from logist.jobs.base.progress_watch import ProgressWatch
-from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
 from logist.jobs.turn import outages, stop_costs
+from logist.lazy_modules import load_all
+
+if TYPE_CHECKING:
+    from logist.agents.courier.fork_server import ForkServer, Kind
+    from logist.agents.courier.process import CourierProcess
+    from logist.core.machine.limits import Shared
+    from logist.core.permissions.tools import Tool
+    from logist.core.step.step import StepPlan
+    from logist.jobs.base.project import ProjectContext
 
 POLL_SECONDS = 0.25
 """Seconds between two checks for Ctrl-C, and for new progress, while an agent works."""
-IN_PLACE = ("scripted", "given", function.NAME)
+IN_PLACE = ("scripted", "given", FUNCTION)
 """Agents that need no courier."""
 INTERRUPTED = 130
 """What `project.stopping()` returns after Ctrl-C."""
@@ -112,7 +115,7 @@ def require_key(project: ProjectContext, agent: str, model: Model) -> None:
     if project.has_local_agent or agent not in MODEL_AGENTS:
         return
     key = project.environment.get_key(model.api_key_env) if model.api_key_env else None
-    if missing := describe_missing_key(model, key):
+    if missing := answers.describe_missing_key(model, key):
         raise ProviderError(missing, fix="then run the command again; nothing was sent or recorded")
 
 
@@ -157,9 +160,9 @@ def may_change_files_in_place(session: Session, ask: RecordedAsk) -> bool:
     return _find_script(session).changes_files(ask)
 
 
-def _find_script(session: Session) -> Scripted:
+def _find_script(session: Session) -> scripted.Scripted:
     script = session.project.local_agent
-    assert isinstance(script, Scripted)
+    assert isinstance(script, scripted.Scripted)
     return script
 
 
@@ -176,6 +179,7 @@ def ask_function(
         raise Stopped("stopped before anything was sent", exit_code=session.project.stopping())
     if not begun:
         session.job.begin_exchange(1, ask.data())
+    load_all()  # as while a courier works
     session.job.mark_sent(1)
     reply = _call_agent(session, agent, ask)
     session.job.save_response(1, reply.model_dump(mode="json"))
@@ -187,7 +191,7 @@ def _call_agent(session: Session, agent: Agent, ask: RecordedAsk) -> Reply:
     began = clock.monotonic()
     with session.project.turns.pause():
         reply = agent.ask(ask, session.job.workspace)
-    text, redactions = session.project.redact(exit_command.replace_surrogates(reply.text)[0])
+    text, redactions = session.project.redact(surrogates.replace_surrogates(reply.text)[0])
     error = reply.error
     if error:
         error = error.model_copy(update={"message": session.project.redact_text(error.message)})
@@ -246,6 +250,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
 def _wait_for_courier(session: Session, process: CourierProcess, watch: ProgressWatch) -> None:
     project, job = session.project, session.job
     while not process.has_ended(POLL_SECONDS):
+        load_all()  # an agent may take hours, and Logist be upgraded meanwhile: its modules must fit each other
         watch.show_new()
         if project.stopping() == INTERRUPTED:
             watch.end()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from logist.agents import sandbox
+from logist import workspace as workspaces
+from logist.agents import sandbox, workplace
 from logist.agents.courier import ask_files
-from logist.agents.courier.ask_files import RecordedAsk
-from logist.agents.workplace import RUN
 from logist.core.history import fold
 from logist.core.machine.steward import next_command
 from logist.core.model import (
@@ -24,7 +23,6 @@ from logist.core.step import step
 from logist.core.template import data
 from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs.base import transcript
-from logist.jobs.base.session import Session
 from logist.jobs.turn import (
     agent_calls,
     answer_forms,
@@ -34,10 +32,12 @@ from logist.jobs.turn import (
     outages,
     unfinished_turns,
 )
-from logist.jobs.turn.agent_calls import INTERRUPTED
-from logist.jobs.turn.observation import Answered
-from logist.workspace import Checkpoint
 from logist.workspace.files import removal
+
+if TYPE_CHECKING:
+    from logist.agents.courier.ask_files import RecordedAsk
+    from logist.jobs.base.session import Session
+    from logist.workspace import Checkpoint
 
 
 def record_pending_answer(
@@ -68,12 +68,12 @@ def record_pending_answer(
         return []  # the job has ended or is suspended: the answer stays until the job is resumed
     ask = collected.ask
     answer_forms.remember_refusal(session.project, ask, session.job.read_exchanges())
-    answered = Answered(ask, collected.reply)
+    answered = observation.Answered(ask, collected.reply)
     # The search reads all processes of the machine several times: milliseconds that most answers don't need.
     if not just_answered or agent_calls.may_run_programs(ask.agent, ask.work.permissions):
         _end_leftover_processes(ask)
     removal.remove_directory(
-        session.job.inflight / RUN / "home"
+        session.job.inflight / workplace.RUN / "home"
     )  # may be nested deeper than files.remove_tree can handle
     if collected.kind == "unfinished":
         return [_record_given_up_answer(session, answered)]
@@ -122,7 +122,7 @@ def _cut_off_error(session: Session, ask: RecordedAsk | None) -> LogistError:
     if ask is not None:
         _end_leftover_processes(ask)
     fix = f"to continue from there without paying again, run: logist job step --job {session.job.id}"
-    if session.project.stopping() == INTERRUPTED:
+    if session.project.stopping() == agent_calls.INTERRUPTED:
         return Stopped("stopped between two turns of the agent; its work so far is saved", fix=fix)
     return ProviderError(
         "the agent was stopped between two of its turns; its work so far is saved",
@@ -227,7 +227,7 @@ def record_courier_answer(session: Session) -> Interaction:
         raise _cut_off_error(session, collected.ask)
     unsent = _is_unsent(session, got)
     entries = record_pending_answer(session, just_answered=True)
-    if session.project.stopping() == INTERRUPTED:
+    if session.project.stopping() == agent_calls.INTERRUPTED:
         raise _interrupted_error(session, entries, was_unavailable=got.outage is not None)
     if not entries:
         raise _nothing_to_record_error(session, got, unsent=unsent)
@@ -267,7 +267,7 @@ def _interrupted_error(session: Session, entries: list[Interaction], *, was_unav
 
 def record_answer(
     session: Session,
-    answered: Answered,
+    answered: observation.Answered,
     *,
     simulated: bool = False,
     releases: bool = False,
@@ -289,7 +289,7 @@ def record_answer(
     checkpoint_left = unchanged or workspace.create_checkpoint(
         f"after interaction {session.state.revision + 1}"
     )
-    checkpoint_left = Checkpoint(found) if found else checkpoint_left
+    checkpoint_left = workspaces.Checkpoint(found) if found else checkpoint_left
     undone = (
         None
         if simulated
@@ -338,7 +338,7 @@ def record_answer(
     return recorded
 
 
-def _save_turns_before_error(session: Session, answered: Answered) -> int | None:
+def _save_turns_before_error(session: Session, answered: observation.Answered) -> int | None:
     """Save the turns before a failed one: a later step may resume after them."""
     return (
         unfinished_turns.save_completed_turns(session, session.job.read_exchanges())
@@ -347,14 +347,14 @@ def _save_turns_before_error(session: Session, answered: Answered) -> int | None
     )
 
 
-def _record_given_up_answer(session: Session, answered: Answered) -> Interaction:
+def _record_given_up_answer(session: Session, answered: observation.Answered) -> Interaction:
     """Record the cost of an agent that was ended between two turns, and restore the workspace."""
     outcome = step.conclude_given_up(answered.ask.spec, session.state, answered.ask.role)
     booked = RecoverCommand(in_doubt_microcents=0, given_up=True)
     return _record_rolled_back(session, answered, outcome, booked)
 
 
-def _record_doubtful_answer(session: Session, answered: Answered) -> Interaction:
+def _record_doubtful_answer(session: Session, answered: observation.Answered) -> Interaction:
     """Record the worst-case cost, restore the workspace, and leave the question to a steward."""
     outcome = step.conclude_in_doubt(answered.ask.spec, session.state, answered.ask.role)
     exchanges = session.job.read_exchanges()
@@ -366,7 +366,7 @@ def _record_doubtful_answer(session: Session, answered: Answered) -> Interaction
 
 
 def _record_rolled_back(
-    session: Session, answered: Answered, outcome: step.Outcome, booked: RecoverCommand
+    session: Session, answered: observation.Answered, outcome: step.Outcome, booked: RecoverCommand
 ) -> Interaction:
     """Record a request without an answer to judge, with the workspace restored to what it was before."""
     ask = answered.ask
@@ -387,7 +387,7 @@ def _record_rolled_back(
     return recorded
 
 
-def _record_late_answer(session: Session, answered: Answered) -> Interaction:
+def _record_late_answer(session: Session, answered: observation.Answered) -> Interaction:
     """Record the cost and text of an answer that arrived after the job moved on, and mark the job STUCK."""
     ask = answered.ask
     outcome = step.conclude_in_doubt(ask.spec, session.state, ask.role)
@@ -415,7 +415,7 @@ def _record_late_answer(session: Session, answered: Answered) -> Interaction:
 def _build_entry(
     session: Session,
     kind: Kind,
-    answered: Answered,
+    answered: observation.Answered,
     outcome: step.Outcome,
     seen: Observed,
     checkpoints: tuple[str | None, str | None],

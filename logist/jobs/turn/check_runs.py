@@ -11,22 +11,25 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from logist.agents.courier.ask_files import RecordedAsk
-from logist.agents.outside_code import OutsideCode
 from logist.agents.protocol import AgentWork
-from logist.agents.sandbox import ProgramEnd
 from logist.core import review
 from logist.core.answer.findings import NOT_RUN
 from logist.core.model import Check, CheckResult
 from logist.core.step import step
-from logist.core.step.step import JudgedAnswer
 from logist.errors import SetupFailed, Stopped
 from logist.jobs.base import specs
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import commands, workspace_code, workspace_setup
-from logist.jobs.setup.workspace_setup import PreparedWorkspace
-from logist.workspace import Workspace
+
+if TYPE_CHECKING:
+    from logist.agents.courier.ask_files import RecordedAsk
+    from logist.agents.outside_code import OutsideCode
+    from logist.agents.sandbox import ProgramEnd
+    from logist.core.step.step import JudgedAnswer
+    from logist.jobs.setup.workspace_setup import PreparedWorkspace
+    from logist.workspace import Workspace
 
 TAIL_BYTES = 32_768
 """The last bytes of each output of a command that are read. A command may write more."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import Interaction, Kind, StuckKind
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
-from logist.jobs.base.session import Session
+
+if TYPE_CHECKING:
+    from logist.jobs.base.session import Session
 
 RETRY = "retry"
 """The steward says that it was not charged."""

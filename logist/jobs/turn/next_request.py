@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist import __version__
 from logist.agents import sandbox
 from logist.agents.courier import shared_limits
 from logist.agents.protocol import MODEL_AGENTS
-from logist.config.sections import ContextRules
 from logist.config.settings import advise_about_price
 from logist.core.answer import exit_command
 from logist.core.history import fold
@@ -31,20 +30,22 @@ from logist.core.permissions.tools import Tool, select_permitted_tools
 from logist.core.prompt import prompt
 from logist.core.prompt.prompt import FileText
 from logist.core.relevance import Task, kinds
-from logist.core.replay.drift_causes import schema_hash
-from logist.core.replay.replay_checks import CHOSEN
+from logist.core.replay import drift_causes, replay_checks
 from logist.core.step import step, step_instructions
-from logist.core.step.model_choice import ChosenModel
 from logist.core.step.step import Idle, RequestBounds, StepPlan
 from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
 from logist.jobs.base import model_choice, specs
-from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import answer_forms, answer_recording, surroundings
 from logist.quick_dataclass import dataclass
-from logist.workspace import Checkpoint, Workspace
-from logist.workspace.files.agent_files import escape_surrogates
+from logist.workspace.files import agent_files
+
+if TYPE_CHECKING:
+    from logist.config.sections import ContextRules
+    from logist.core.step.model_choice import ChosenModel
+    from logist.jobs.base.project import ProjectContext
+    from logist.workspace import Checkpoint, Workspace
 
 
 @dataclass(frozen=True)
@@ -211,9 +212,13 @@ def plan_request(
     if isinstance(planned, Halt):
         return planned
     report_template_warnings(project, planned.warnings, strict=turn.choice.strict)
-    metadata = {**planned.request.metadata, "logist": __version__, "schema": schema_hash(project.schema)}
+    metadata = {
+        **planned.request.metadata,
+        "logist": __version__,
+        "schema": drift_causes.schema_hash(project.schema),
+    }
     if turn.choice.role:
-        metadata[CHOSEN] = True
+        metadata[replay_checks.CHOSEN] = True
     if setup:
         metadata["setup"] = setup
     request = planned.request.model_copy(
@@ -327,7 +332,7 @@ def _read_files(
     }
     for path in dict.fromkeys([*named, *evidence]):
         if path in hidden:
-            files.append(FileText(escape_surrogates(path), None, hidden[path]))
+            files.append(FileText(agent_files.escape_surrogates(path), None, hidden[path]))
             continue
         file = workspace.read_file(path, min(rules.max_file_bytes, room))
         files.append(file)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from logist.agents.courier.ask_files import RecordedAsk
 from logist.core.answer import questions
 from logist.core.model import (
     Change,
@@ -20,12 +20,15 @@ from logist.core.model import (
     Steward,
 )
 from logist.core.permissions import permissions
-from logist.core.step.step import JudgedAnswer
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import Session
-from logist.jobs.turn.agent_calls import IN_PLACE
+from logist.jobs.turn import agent_calls
 from logist.quick_dataclass import dataclass
-from logist.workspace import Checkpoint, Undone, Workspace
+
+if TYPE_CHECKING:
+    from logist.agents.courier.ask_files import RecordedAsk
+    from logist.core.step.step import JudgedAnswer
+    from logist.jobs.base.project import ProjectContext
+    from logist.jobs.base.session import Session
+    from logist.workspace import Checkpoint, Undone, Workspace
 
 CHANGES_RECORDED = 1000
 VERDICT = "verdict"
@@ -72,7 +75,7 @@ def undo_forbidden_changes(
         return None
     undone = None
     if before != found.commit:
-        if answered.ask.agent not in IN_PLACE:
+        if answered.ask.agent not in agent_calls.IN_PLACE:
             session.job.begin_restore(session.state.revision + 1, found.commit)
         undone = workspace.undo_changes(before, found.commit, kinds, partial(permissions.is_forbidden, may))
     if undone is None:

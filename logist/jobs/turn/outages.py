@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import random
 import threading
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from logist.agents.courier import ask_files
-from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.protocol import MODEL_AGENTS
-from logist.config.sections import Retries
-from logist.core.model import Model, Provider, TransportError
 from logist.errors import Stopped
-from logist.jobs.base.project import Clock, ProjectContext
-from logist.jobs.base.session import Session
 from logist.store import JobDir, provider_wait
 from logist.store.progress import Activity, ActivityRecord
 from logist.store.provider_wait import ProviderWait
+
+if TYPE_CHECKING:
+    from logist.agents.courier.ask_files import RecordedAsk
+    from logist.config.sections import Retries
+    from logist.core.model import Model, Provider, TransportError
+    from logist.jobs.base.project import Clock, ProjectContext
+    from logist.jobs.base.session import Session
 
 LEAST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0

@@ -27,7 +27,7 @@ from logist.core.model.commands import AskCommand
 from logist.core.relevance.words import stem_title
 from logist.errors import LogistError
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import parse_interaction, read_current_state
+from logist.jobs.base.stored_records import parse_interaction, read_current_state
 from logist.store import JobDir
 from logist.store.listing import Glance, list_job_ids, read_glances
 

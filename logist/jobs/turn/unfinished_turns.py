@@ -10,20 +10,22 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from logist.agents import protocol
 from logist.agents.courier import shared_limits
 from logist.agents.courier.ask_files import Ending, RecordedAsk, position_of
-from logist.agents.protocol import MODEL_AGENTS
 from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
-from logist.core.step.step import StepPlan
-from logist.jobs.base.session import Session
 from logist.jobs.setup import commands
 from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
-from logist.store import Exchange
+
+if TYPE_CHECKING:
+    from logist.core.step.step import StepPlan
+    from logist.jobs.base.session import Session
+    from logist.store import Exchange
 
 RESUMABLE = (Ending.COST, Ending.SHARED_COST, Ending.TIME)
 """Endings of an ask after which it can resume from its last turn."""
@@ -68,7 +70,7 @@ def _kept_turns_name(sequence: int) -> str:
 
 def load_kept_turns(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Kept | None:
     """Load the turns to resume from; None if there are none, or if anything has changed since."""
-    if plan.agent not in MODEL_AGENTS:
+    if plan.agent not in protocol.MODEL_AGENTS:
         return None
     revision = session.state.revision
     for sequence in range(revision, max(0, revision - AFTERWARDS), -1):

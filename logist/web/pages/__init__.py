@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from logist.web.pages import costs, decisions, events, inbox, job, jobs, workflow
+from logist.web.pages import (
+    actions,
+    changes,
+    costs,
+    decisions,
+    events,
+    history,
+    inbox,
+    job,
+    jobs,
+    prompt,
+    workflow,
+)
 
 ROUTES = [
     *inbox.ROUTES,
     *jobs.ROUTES,
     *job.ROUTES,
+    *changes.ROUTES,
     *decisions.ROUTES,
+    *actions.ROUTES,
+    *history.ROUTES,
+    *prompt.ROUTES,
     *events.ROUTES,
     *workflow.ROUTES,
     *costs.ROUTES,

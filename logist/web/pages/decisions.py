@@ -13,13 +13,18 @@ from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.result import CommandResult
 from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.inbox_decisions import DecisionChoice, Input, make_decision, require_unchanged
+from logist.jobs.steward.signed_decisions import NotSigned
 from logist.jobs.turn.next_request import Choice
 from logist.web.job_view import JobHead
+from logist.web.line_comments import CommentDrafts, add_to_note, describe_kept, takes_comments
 from logist.web.pages.job import load_job, render_job
 from logist.web.site import Form, describe_error, get_session, get_site, get_status, post_handler
+from logist.web.typed_commands import build_decision_command, require_signer
 
 MOST_ENTRIES = 20
 """Interactions that a conflict lists."""
+UNSIGNED = ("answer", "end_wait", "merge")
+"""Decisions that are not signed."""
 
 
 def decide(request: Request, form: Form) -> Response:
@@ -29,10 +34,22 @@ def decide(request: Request, form: Form) -> Response:
     choice = head.find_choice(name)
     if form.get("revision") != str(head.state.revision) or choice is None:
         return render_conflict(request, head, form)
+    drafts = CommentDrafts(head)
+    placed = drafts.place()
+    is_with_comments = takes_comments(head, choice)
+    if is_with_comments:
+        entered = add_to_note(placed, entered)
     try:
+        if choice.name not in UNSIGNED:
+            require_signer(head.project)
         result = _make(head, choice, entered, form.get("seen") or None)
     except LogistError as error:
-        return show_failure(request, head, form, error)
+        typed = build_decision_command(head, choice, entered, form.get("seen") or None)
+        return show_failure(request, head, form, error, command=typed)
+    if is_with_comments:
+        drafts.remove(each.comment.id for each in placed)
+    elif placed:
+        get_session(request).messages.append(describe_kept(placed))
     return finish(request, head.id, result)
 
 
@@ -52,15 +69,25 @@ def finish(request: Request, job_id: str, result: CommandResult) -> Response:
     return get_site(request).redirect(f"/jobs/{job_id}")
 
 
-def show_failure(request: Request, head: JobHead, form: Form, error: LogistError) -> Response:
-    """Say why a decision was not made, and keep what the person has typed."""
+def show_failure(
+    request: Request, head: JobHead, form: Form, error: LogistError, *, command: str = ""
+) -> Response:
+    """Say why a decision was not made, and keep what the person has typed.
+
+    `command`: what makes the decision in a terminal, to show it if the page can't sign the decision.
+    """
     now = load_job(request)
     if now.state.revision != head.state.revision:
         return render_conflict(request, now, form)
     advice = f" ({error.fix})" if error.fix else ""
     status = get_status(error)
     return render_job(
-        request, now, 400 if status == 404 else status, problem=describe_error(error) + advice, entered=form
+        request,
+        now,
+        400 if status == 404 else status,
+        problem=describe_error(error) + advice,
+        entered=form,
+        typed_command=command if isinstance(error, NotSigned) else "",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -12,8 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from logist.errors import LogistError
-from logist.store.progress import read_last_record
-from logist.store.progress_text import format_progress
+from logist.web.agent_tail import AgentEvent, AgentTail
 from logist.web.served_project import SeenJobs, ServedProject
 from logist.web.site import get_site
 
@@ -24,22 +23,37 @@ MOST_CHANGED = 200
 """Jobs in one event; for more, the page is told that all may have changed."""
 KEEP_ALIVE_SECONDS = 15.0
 
+Progress = tuple[str | None, list[AgentEvent]]
+
 
 async def stream_events(request: Request) -> Response:
     """Stream an event for each change after `seen`, the number that the page has; with `job`, also what its agent does."""
     project = get_site(request).project
     asked = request.query_params
-    stream = _iter_events(project, asked.get("seen", ""), asked.get("job"))
+    stream = iter_events(project, asked.get("seen", ""), asked.get("job"))
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def _iter_events(project: ServedProject, number: str, job_id: str | None) -> AsyncIterator[str]:
+async def iter_events(project: ServedProject, number: str, job_id: str | None) -> AsyncGenerator[str, None]:
+    """Yield the events of `stream_events`, until the caller closes this."""
+    tail = _open_tail(project, job_id)
+    try:
+        async for event in _iter_job_events(project, number, tail):
+            yield event
+    finally:
+        if tail is not None:
+            tail.close()
+
+
+async def _iter_job_events(
+    project: ServedProject, number: str, tail: AgentTail | None
+) -> AsyncGenerator[str, None]:
     seen = await run_in_threadpool(project.look)
     # What a page missed while nobody looked at it, or while the connection was lost, is not known one by one.
     yield _format_change(seen, None) if number != str(seen.number) else ": listening\n\n"
     quiet = 0.0
     progress = None
-    while True:
+    while not project.is_closing:
         started = asyncio.get_running_loop().time()
         await asyncio.sleep(LOOK_SECONDS)
         now = await run_in_threadpool(project.look)
@@ -47,10 +61,11 @@ async def _iter_events(project: ServedProject, number: str, job_id: str | None) 
             changed = now.list_changed(seen)
             yield _format_change(now, changed if len(changed) <= MOST_CHANGED else None)
             seen, quiet = now, 0.0
-        if job_id is not None:
-            latest = await run_in_threadpool(_describe_progress, project, job_id)
-            if latest != progress:
-                yield _format_event("progress", {"job": job_id, "text": latest})
+        if tail is not None:
+            latest, events = await run_in_threadpool(_read_progress, tail)
+            if latest != progress or events:
+                lines = [{"id": each.id, "text": each.text} for each in events]
+                yield _format_event("progress", {"text": latest, "lines": lines})
                 progress, quiet = latest, 0.0
         took = asyncio.get_running_loop().time() - started - LOOK_SECONDS
         await asyncio.sleep(max(0.0, took * LOAD))
@@ -60,16 +75,15 @@ async def _iter_events(project: ServedProject, number: str, job_id: str | None) 
             quiet = 0.0
 
 
-def _describe_progress(project: ServedProject, job_id: str) -> str | None:
-    """Return what the agent of a job does; None if none works."""
+def _open_tail(project: ServedProject, job_id: str | None) -> AgentTail | None:
     try:
-        job = project.open_job(job_id)
+        return AgentTail(project.open_job(job_id)) if job_id is not None else None
     except LogistError:
         return None
-    record = read_last_record(job.inflight)
-    if record is None or not job.has_running_agent():
-        return None
-    return format_progress(record, record.seconds)
+
+
+def _read_progress(tail: AgentTail) -> Progress:
+    return tail.describe_now(), tail.read_new()
 
 
 def _format_change(seen: SeenJobs, changed: list[str] | None) -> str:

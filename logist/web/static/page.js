@@ -84,7 +84,11 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
-// Notes that were not sent yet
+// Notes that were not sent yet. What was sent is forgotten only when a page says what it did: the server may be gone.
+
+const sent = sessionStorage.getItem("sent");
+sessionStorage.removeItem("sent");
+if (sent !== null && document.querySelector(".message")) localStorage.removeItem(sent);
 
 for (const field of document.querySelectorAll("[data-draft]")) {
   const name = `draft ${field.dataset.draft}`;
@@ -95,7 +99,7 @@ for (const field of document.querySelectorAll("[data-draft]")) {
     if (details) details.open = true;
   }
   field.addEventListener("input", () => localStorage.setItem(name, field.value));
-  field.form.addEventListener("submit", () => localStorage.removeItem(name));
+  field.form.addEventListener("submit", () => sessionStorage.setItem("sent", name));
 }
 
 // Live updates. They never move what a person reads: entries change in place, and new ones are announced.
@@ -127,6 +131,8 @@ async function updateList() {
     added -= 1;
     if (other.innerHTML !== entry.innerHTML && !entry.contains(document.activeElement)) entry.innerHTML = other.innerHTML;
   }
+  const running = document.getElementById("running-title");
+  if (running) running.textContent = fresh.getElementById(running.id).textContent;
   if (added > 0) announce(`${added} new.`);
 }
 
@@ -146,13 +152,7 @@ function showChange(data) {
 function listen() {
   stream = new EventSource(`${base}/events?seen=${seen}${jobId ? `&job=${encodeURIComponent(jobId)}` : ""}`);
   stream.addEventListener("change", (event) => showChange(JSON.parse(event.data)));
-  stream.addEventListener("progress", (event) => {
-    const line = document.getElementById("progress");
-    const data = JSON.parse(event.data);
-    if (!line) return;
-    line.hidden = data.text === null;
-    line.textContent = data.text || "";
-  });
+  stream.addEventListener("progress", (event) => showProgress(JSON.parse(event.data)));
 }
 
 function stopListening() {
@@ -166,4 +166,55 @@ if (document.getElementById("waiting") && window.EventSource) {
   document.addEventListener("visibilitychange", () => (document.hidden ? stopListening() : stream || listen()));
   addEventListener("pagehide", stopListening);
   addEventListener("pageshow", (event) => { if (event.persisted && !stream) listen(); });
+}
+
+// What an agent does. Lines are added in a box of fixed height, so nothing else moves; the box scrolls with them only if
+// its end is in view. Where no agent was working, nothing appears: it is announced.
+
+const tail = document.getElementById("tail");
+const MOST_LINES = 300;
+if (tail) tail.scrollTop = tail.scrollHeight;
+
+function showProgress(data) {
+  const line = document.getElementById("progress");
+  if (!line) return;
+  if (line.hidden) {
+    if (data.text !== null && news.hidden) announce("An agent works on this job now.");
+    return;
+  }
+  line.textContent = data.text ?? "The agent has ended.";
+  if (!tail) return;
+  const isAtEnd = tail.scrollHeight - tail.scrollTop - tail.clientHeight < 40;
+  for (const each of data.lines) {
+    if ([...tail.children].some((child) => child.dataset.id === each.id)) continue;
+    const item = Object.assign(document.createElement("li"), { textContent: each.text });
+    item.dataset.id = each.id;
+    tail.append(item);
+    // While a person reads above, lines are removed only later: removing would move what they read.
+    while (isAtEnd && tail.children.length > MOST_LINES) tail.firstElementChild.remove();
+  }
+  if (isAtEnd) tail.scrollTop = tail.scrollHeight;
+}
+
+// An answer by hand is checked while a person types it. Only the last check counts.
+
+const CHECK_DELAY = 400;
+
+for (const field of document.querySelectorAll("[data-validate]")) {
+  const place = document.getElementById(field.getAttribute("aria-describedby"));
+  let timer = 0;
+  let latest = 0;
+  const check = async () => {
+    const number = (latest += 1);
+    const body = new URLSearchParams(new FormData(field.form));
+    const answer = await fetch(field.dataset.validate, { method: "POST", headers: { Accept: "application/json" }, body });
+    if (!answer.ok || number !== latest) return;
+    const data = await answer.json();
+    const lines = data.lines.map((text) => Object.assign(document.createElement("p"), { textContent: text, className: data.is_valid ? "good" : "bad" }));
+    place.replaceChildren(...lines);
+  };
+  field.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(check, CHECK_DELAY);
+  });
 }

@@ -6,7 +6,6 @@ every file is read.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from functools import cached_property
 from struct import Struct
 from typing import Any, NamedTuple
 
+from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects
@@ -104,6 +104,22 @@ class Baseline:
             others,
         )
 
+    @classmethod
+    def from_scan(
+        cls, commit: str, table: FileTable, tree: Tree, unstored: dict[bytes, Unstored], since: int
+    ) -> Baseline:
+        """Build it from a scan that found the files of the tree and nothing else; `since` as in
+        `pack_reliable_stamps`.
+        """
+        pack = _entry_format(commit).pack
+        entries = [tree[path] for path in table.stored_paths]
+        times = table.list_ctimes()
+        if max(times, default=0) >= since:
+            stamps = zip(table.list_stamps(), times, strict=True)
+            table = replace(table, stamps=b"".join([UNSURE if t >= since else stamp for stamp, t in stamps]))
+        packed = b"".join([pack(_NUMBERS[mode], bytes.fromhex(name)) for mode, name in entries])
+        return cls(commit, unstored, table, packed)
+
     @cached_property
     def tree(self) -> Tree:
         tree = dict(self.others)
@@ -181,7 +197,7 @@ def save_baseline(git: Git, baseline: Baseline) -> None:
     temporary = git.git_dir / (FILE + ".new")
     temporary.unlink(missing_ok=True)
     with open(temporary, "xb", opener=_open_private) as file:
-        file.write(b"%s\n%s\n%s" % (MAGIC, hashlib.sha256(data).hexdigest().encode(), data))
+        file.write(b"%s\n%s\n%s" % (MAGIC, compute_sha256(data).encode(), data))
     temporary.replace(git.git_dir / FILE)
 
 
@@ -194,7 +210,7 @@ def _read_stamps_file(git: Git, commit: str) -> Baseline | None:
         magic, checksum, data = read_regular(git.git_dir / FILE).split(b"\n", 2)
     except (OSError, ValueError):  # the repository has the same content
         return None
-    if magic != MAGIC or hashlib.sha256(data).hexdigest().encode() != checksum:
+    if magic != MAGIC or compute_sha256(data).encode() != checksum:
         return None
     line, _, rest = data.partition(b"\n")
     head = json.loads(line)

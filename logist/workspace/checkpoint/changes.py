@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from logist.digests import compute_sha256
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree, TreeEntry
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, UNREADABLE, Unstored
@@ -75,13 +75,15 @@ def list_changes_since(
     now: Snapshot,
     limit: int,
     matters: Callable[[Change], bool] = lambda change: True,
+    *,
+    tree: Tree | None = None,
 ) -> tuple[list[Change], int]:
-    """Return the same for the current workspace, as if it were a checkpoint.
+    """Return the same for the current workspace, as if it were a checkpoint. `tree`: that of `before`, if it was read already.
 
     Except for directories that can't be read: they appear as modified, regardless of their content.
     """
     (unstored,) = objects.read_unstored(git, before)
-    tree = objects.read_tree(git, before)
+    tree = objects.read_tree(git, before) if tree is None else tree
     locked = {path for path, thing in now.unstored.items() if thing.why == UNREADABLE}
     if locked:
         tree, unstored = _leave_out_hidden(tree, unstored, locked)
@@ -117,7 +119,7 @@ def compute_digest(tree: Tree, unstored: dict[bytes, Unstored]) -> str:
             if thing.why != CACHE
         ),
     ]
-    return hashlib.sha256(b"\0".join(sorted(lines))).hexdigest()
+    return compute_sha256(b"\0".join(sorted(lines)))
 
 
 def compute_checkpoint_digest(git: Git, commit: str) -> str:

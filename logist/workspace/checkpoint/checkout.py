@@ -12,7 +12,7 @@ from logist.errors import StorageError
 from logist.workspace.checkpoint import objects, repository
 from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, Tree, TreeEntry
 from logist.workspace.checkpoint.restore import require_sound_tree
-from logist.workspace.checkpoint.scan import WorkspaceScan
+from logist.workspace.checkpoint.scan import FileTable, WorkspaceScan
 from logist.workspace.checkpoint.snapshot import Snapshot, get_git_mode
 from logist.workspace.files import clones, file_names
 from logist.workspace.git import Argument, Git
@@ -35,7 +35,7 @@ def write_files(git: Git, root: Path, commit: str, target: Tree, twin: Path | No
     contain.
     """
     require_sound_tree(target)
-    if any(len(path) > _LONGEST_PATH for path in target) or _is_refused(target):
+    if max(map(len, target), default=0) > _LONGEST_PATH or _is_refused(target):
         write_index(git, commit, "read-tree", commit)
         return
     info = git.git_dir / "info"
@@ -78,6 +78,17 @@ def _list_wanted(git: Git, commit: str) -> Iterator[clones.WantedFile]:
             yield clones.WantedFile(path, 0o700 if mode == PROGRAM_MODE else 0o600, int(size))
 
 
+def has_written_all(table: FileTable, target: Tree) -> bool:
+    """Whether the files that git has just written are those of `target`, by name and kind: then `recognize_files` would
+    return `target`.
+    """
+    if len(table.paths) != len(target) or table.stored_paths != table.paths:
+        return False  # an escaped name in `target` is the name that git has written
+    modes = table.list_modes()
+    kinds = {mode: get_git_mode(mode) for mode in set(modes)}
+    return [kinds[mode] for mode in modes] == [target.get(path, _UNKNOWN).mode for path in table.paths]
+
+
 def recognize_files(scanned: WorkspaceScan, target: Tree) -> Snapshot:
     """Return what git has just written, without reading it: a file with the name and kind of one in `target` is that
     one.
@@ -87,5 +98,5 @@ def recognize_files(scanned: WorkspaceScan, target: Tree) -> Snapshot:
         path = file_names.to_stored(raw)
         entry = target.get(path, _UNKNOWN)
         # An escaped name in `target` is the name that git has written, so it isn't that file.
-        shot.tree[path] = entry if path == raw and get_git_mode(stamp) == entry.mode else _UNKNOWN
+        shot.tree[path] = entry if path == raw and get_git_mode(stamp.mode) == entry.mode else _UNKNOWN
     return shot

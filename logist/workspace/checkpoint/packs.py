@@ -5,7 +5,6 @@ first pack.
 from __future__ import annotations
 
 import bisect
-import hashlib
 import os
 import struct
 import zlib
@@ -150,4 +149,6 @@ def _build_size_header(kind: int, size: int) -> bytes:
 
 
 def _hash_sha1(data: bytes) -> bytes:
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, and reading needs no hash
+
     return hashlib.sha1(data, usedforsecurity=False).digest()

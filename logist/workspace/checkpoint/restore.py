@@ -43,15 +43,23 @@ def apply_tree(git: Git, top: int, current: Snapshot, target: Tree) -> dict[byte
 
 def require_sound_tree(target: Tree) -> None:
     """Raise InvalidFile for a tree that a workspace can't contain: with names such as `..`, or a name used twice."""
+    # Otherwise writing a file below would go through the other entry with the same path.
+    for raw in _list_clashes(target):
+        raise InvalidFile(
+            f"can't be both a file and a directory: {file_names.to_display(raw)!r}", where="workspace"
+        )
+
+
+def _list_clashes(target: Tree) -> set[bytes]:
+    """Return the raw paths that are a file and a directory. Raises InvalidFile for an unsound name."""
+    if file_names.are_plain(target):
+        directories = file_names.list_parents(target)
+        return {path for path in directories if path in target and _is_file(path, target[path])}
     for path in target:
         raw = file_names.from_stored(path)
         if not file_names.is_sound(raw.removesuffix(b"/")):
             raise InvalidFile(f"can't contain a file named {file_names.to_display(raw)!r}", where="workspace")
-    # Otherwise writing a file below would go through the other entry with the same path.
-    for raw in {file_names.from_stored(path) for path in _list_files(target)} & _list_directories(target):
-        raise InvalidFile(
-            f"can't be both a file and a directory: {file_names.to_display(raw)!r}", where="workspace"
-        )
+    return {file_names.from_stored(path) for path in _list_files(target)} & _list_directories(target)
 
 
 def _is_file(path: bytes, entry: TreeEntry) -> bool:

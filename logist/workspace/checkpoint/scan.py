@@ -6,7 +6,6 @@ compared at once; an object for each file is only made where something has chang
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import struct
@@ -17,6 +16,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
+from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
 from logist.workspace.files import file_names, safe_open
 
@@ -45,6 +45,7 @@ STAMP = struct.Struct("=5q")
 """A stamp in a table."""
 
 _MODE = FileStamp._fields.index("mode")
+_CTIME = FileStamp._fields.index("ctime_ns")
 _KIND = stat.S_IFMT(0o177777)
 _FILE_KINDS = frozenset({stat.S_IFREG, stat.S_IFLNK})
 
@@ -132,9 +133,16 @@ class FileTable:
 
     def list_modes(self) -> list[int]:
         """Return the modes of the files in the order of the paths."""
+        return self._list_column(_MODE)
+
+    def list_ctimes(self) -> list[int]:
+        """Return the times of the last change of the files, in nanoseconds, in the order of the paths."""
+        return self._list_column(_CTIME)
+
+    def _list_column(self, column: int) -> list[int]:
         numbers = array("q")
         numbers.frombytes(self.stamps)
-        return numbers[_MODE :: len(FileStamp._fields)].tolist()
+        return numbers[column :: len(FileStamp._fields)].tolist()
 
     def is_consistent(self) -> bool:
         """Whether all parts have the same number of files and directories, as in every table of a scan."""
@@ -306,4 +314,4 @@ def _hash_directory(descriptor: int, path: bytes, *, unlocking: bool) -> str:
     lines = [b"%s\0%o %d %d\n" % (path, mode, size, mtime) for path, (size, mtime, _, _, mode) in stamps]
     lines += [b"%s/\n" % path for path in scanned.table.list_directories()]
     lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in scanned.unstored.items()]
-    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
+    return compute_sha256(b"".join(sorted(lines)))

@@ -23,14 +23,41 @@ SHALLOW = "shallow"
 """The file in which git lists the commits whose parents it doesn't have."""
 
 
-def copy_commit(git: Git, source: Path, commit: str) -> None:
+def copy_commit(git: Git, source: Path, commit: str, kept: Path | None) -> None:
     """Copy a commit, without its ancestors, from the directory `source` with the objects of a repository.
 
-    git only reads there: it creates even its temporary files in the new repository.
+    git only reads there: it creates even its temporary files in the new repository. `kept` is what
+    `kept_packs.find_kept` has returned: objects that are there are shared with it, or copied from there.
     """
-    pack = _pack_objects(git, source, [f"--shallow {commit}", commit], "--revs")
+    if kept is not None:
+        try:
+            return _copy_commit_with(git, source, commit, kept)
+        except (OSError, StorageError):  # another command may just have removed them
+            for file in (*git.git_dir.glob("pack-*"), *(git.git_dir / PACKS).iterdir()):
+                file.unlink()
+    return _copy_verified(git, source, [f"--shallow {commit}", commit], "--revs")
+
+
+def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
+    indexes = packs.list_indexes(kept)
+    if kept.name == commit:
+        for index in indexes:
+            _give_pack(index, git.git_dir, _link_file)
+        return
+    names = _list_names(git.borrow_objects(source), [commit], "--no-walk")
+    held = names.intersection(set().union(*map(packs.list_names, indexes)))
+    _give_objects(git, kept, held, _link_file)
+    _copy_verified(git, source, names - held)
+
+
+def _copy_verified(git: Git, source: Path, wanted: Iterable[str], *options: str) -> None:
+    beside = _pack_objects(git, source, git.git_dir, wanted, *options)
     # git copies objects without comparing their content with their names, which a stranger's repository can forge.
-    git.run("index-pack", "--verify", pack)
+    # If the repository had the pack already, git would read every object twice, to compare it with itself.
+    git.run("index-pack", "--verify", beside)
+    files = git.git_dir.glob(f"{beside.stem}.*")  # newer versions of git write more than two
+    for file in sorted(files, key=lambda path: path.suffix == ".idx"):
+        os.rename(file, git.git_dir / PACKS / file.name)  # git uses a pack as soon as it has an index
 
 
 def link_objects(git: Git, original: Path, commits: Collection[str]) -> None:
@@ -84,10 +111,13 @@ def require_repository(git_dir: Path) -> None:
 def _list_objects(git: Git, original: Path, commits: Collection[str], *options: str) -> set[str]:
     """Return the names of all objects that these commits need, with their ancestors."""
     require_repository(original)
-    source = Git(original, git.path)
-    revisions = "".join(f"{objects.require_commit(commit, source)}\n" for commit in commits).encode("ascii")
+    return _list_names(Git(original, git.path), commits, *options)
+
+
+def _list_names(git: Git, commits: Collection[str], *options: str) -> set[str]:
+    revisions = "".join(f"{objects.require_commit(commit, git)}\n" for commit in commits).encode("ascii")
     arguments = ("rev-list", "--objects", "--no-object-names", *options, "--stdin")
-    return set(source.run_with_input(revisions, *arguments).decode("ascii").split())
+    return set(git.run_with_input(revisions, *arguments).decode("ascii").split())
 
 
 def _give_objects(git: Git, original: Path, names: set[str], give: Callable[[Path, Path], None]) -> None:
@@ -98,19 +128,19 @@ def _give_objects(git: Git, original: Path, names: set[str], give: Callable[[Pat
             _give_pack(index, git.git_dir, give)
             missing -= held
     if missing:
-        _pack_objects(git, original / "objects", missing)
+        _pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
 
 
-def _pack_objects(git: Git, source: Path, wanted: Iterable[str], *options: str) -> Path:
-    """Copy objects from a directory of objects into a new pack, and return it."""
+def _pack_objects(git: Git, source: Path, folder: Path, wanted: Iterable[str], *options: str) -> Path:
+    """Copy objects from the directory `source` of objects into a new pack in `folder`, and return it."""
     name = git.borrow_objects(source).run_with_input(
         "".join(f"{line}\n" for line in wanted).encode("ascii"),
         # Don't search for similar files (window), which can take longer than everything else. What is stored as a
         # difference in the other repository, is stored so here too.
         *("pack-objects", "--quiet", "--window=0", "--delta-base-offset", *options),
-        git.git_dir / PACKS / "pack",
+        folder / "pack",
     )
-    return git.git_dir / PACKS / f"pack-{name.decode('ascii').strip()}.pack"
+    return folder / f"pack-{name.decode('ascii').strip()}.pack"
 
 
 def _give_pack(index: Path, target: Path, give: Callable[[Path, Path], None]) -> None:

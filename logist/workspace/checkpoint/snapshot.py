@@ -4,13 +4,13 @@ files whose stamps have changed are read.
 
 from __future__ import annotations
 
-import hashlib
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from typing import NamedTuple
 
+from logist.digests import Hash, start_hash
 from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import baseline
 from logist.workspace.checkpoint.baseline import Baseline
@@ -54,7 +54,7 @@ class Snapshot:
         self.stamps.pop(path, None)
         if why is not None:
             self.unstored[file_names.from_stored(path)] = Unstored(
-                why, get_git_mode(stamp), f"{stamp.size}-{stamp.mtime_ns}"
+                why, get_git_mode(stamp.mode), f"{stamp.size}-{stamp.mtime_ns}"
             )
 
 
@@ -68,10 +68,10 @@ class SnapshotReading:
     writing: bool = False
     """For a checkpoint or a restore: unlock locked files, and save stamps. Otherwise write nothing."""
 
-    def new_hash(self) -> hashlib._Hash:
+    def start_hash(self, size: int) -> Hash:
         """Return a new hash of the kind that this repository uses for object names."""
         long_names = self.last.commit is not None and len(self.last.commit) == 64
-        return hashlib.sha256() if long_names else hashlib.sha1(usedforsecurity=False)
+        return start_hash("sha256" if long_names else "sha1", size)
 
 
 def take_snapshot(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> Snapshot:
@@ -119,23 +119,23 @@ def _take_changed(shot: Snapshot, reading: SnapshotReading, source: ContentSourc
         if error.errno in safe_open.GONE:
             return None
         raise
-    shot.tree[path] = TreeEntry(get_git_mode(source.stamp), name)
+    shot.tree[path] = TreeEntry(get_git_mode(source.stamp.mode), name)
     return None
 
 
 def hash_content(reading: SnapshotReading, size: int, pieces: Iterator[bytes]) -> str:
     """Return the name of the content in git."""
-    digest = reading.new_hash()
+    digest = reading.start_hash(size)
     digest.update(b"blob %d\0" % size)
     for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
 
 
-def get_git_mode(stamp: FileStamp) -> str:
-    if stat.S_ISLNK(stamp.mode):
+def get_git_mode(mode: int) -> str:
+    if stat.S_ISLNK(mode):
         return LINK_MODE
-    return PROGRAM_MODE if stamp.mode & stat.S_IXUSR else FILE_MODE
+    return PROGRAM_MODE if mode & stat.S_IXUSR else FILE_MODE
 
 
 @contextmanager

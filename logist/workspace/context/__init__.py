@@ -4,48 +4,38 @@ tree, and the files that are relevant for a task.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from logist.core.relevance import kinds, tree
-from logist.core.text.patterns import Patterns, compile_exclusions
-from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED, ContextBounds, find_relevant_files
-from logist.workspace.context.tracked import Tracked
-from logist.workspace.context.walking import FileSurvey, find_ignored, survey_files
+from logist.lazy_modules import load_on_use
+
+if TYPE_CHECKING:
+    from logist.workspace.context.choosing import ContextBounds, find_relevant_files
+    from logist.workspace.context.surveying import (
+        build_hidden_patterns,
+        explain_withheld,
+        format_structure,
+        survey_workspace,
+    )
+    from logist.workspace.context.tracked import Tracked
+    from logist.workspace.context.walking import FileSurvey
 
 __all__ = [
     "ContextBounds",
     "FileSurvey",
     "Tracked",
+    "build_hidden_patterns",
     "explain_withheld",
     "find_relevant_files",
     "format_structure",
     "survey_workspace",
 ]
 
-
-def survey_workspace(
-    root: Path, caches: frozenset[bytes], excluded: Sequence[str], tracked: Tracked
-) -> FileSurvey:
-    """Return the workspace as `format_structure` and `find_relevant_files` see it: without what is
-    git-ignored, a cache, or excluded.
-    """
-    return survey_files(root, build_hidden_patterns(caches, excluded), tracked)
-
-
-def build_hidden_patterns(caches: frozenset[bytes], excluded: Sequence[str]) -> Patterns:
-    """Return the patterns of files that prompts never contain, independent of the files of the workspace."""
-    return compile_exclusions(excluded, sorted(map(os.fsdecode, caches)))
-
-
-def format_structure(found: FileSurvey) -> str:
-    """Return the tree of the workspace, two levels deep; "" for an empty one."""
-    return tree.draw_tree(found.files, found.directories, found.noted, partial=found.partial)
-
-
-def explain_withheld(root: Path, paths: Collection[str], tracked: Tracked) -> dict[str, str]:
-    """Return the paths whose text prompts contain only if a person names them, each with the reason."""
-    secret = {path: CONFIDENTIAL for path in paths if kinds.classify_file(path).secret}
-    hidden_by_git = find_ignored(root, [path for path in paths if path not in secret], tracked)
-    return secret | dict.fromkeys(hidden_by_git, IGNORED)
+load_on_use(
+    globals(),
+    {
+        "choosing": ("ContextBounds", "find_relevant_files"),
+        "surveying": ("build_hidden_patterns", "explain_withheld", "format_structure", "survey_workspace"),
+        "tracked": ("Tracked",),
+        "walking": ("FileSurvey",),
+    },
+)

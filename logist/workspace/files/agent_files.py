@@ -5,7 +5,6 @@ A problem is a value, not an error.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logist.core.prompt.shown_files import FileText
+from logist.digests import start_hash
 from logist.workspace.files import file_names, safe_open
 
 if TYPE_CHECKING:  # commands that only compare a workspace need no models
@@ -81,7 +81,7 @@ def open_agent_file(workspace: Path, path: str) -> Iterator[tuple[int, int]]:
 
 
 def _hash_content(descriptor: int, size: int) -> str:
-    digest = hashlib.sha256()
+    digest = start_hash("sha256", size)
     for piece in safe_open.read_exactly(descriptor, size):
         digest.update(piece)
     return digest.hexdigest()

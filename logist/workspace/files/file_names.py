@@ -58,6 +58,14 @@ def is_sound(raw: bytes) -> bool:
     return not any(part in (b"", b".", b"..") for part in parts) and parts[0] != b".git"
 
 
+def are_plain(paths: Iterable[bytes]) -> bool:
+    """Whether all of these stored paths are sound, and the same in the workspace; looks at all of them at once."""
+    text = b"/%b/" % b"/\0/".join(paths)
+    return not any(part in text for part in (b"//", b"/./", b"/../", b"\0/.git/", PREFIX)) and not (
+        text.startswith(b"/.git/")
+    )
+
+
 def list_parents(paths: Iterable[bytes]) -> set[bytes]:
     """Return all directories above these paths, without the root."""
     found: set[bytes] = set()

@@ -4,8 +4,9 @@ checked-out branch. Names are loaded on first use: comparing workspaces needs tw
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.workspace.merge.branches import JobBranch, delete_job_branch, list_job_branches
@@ -30,32 +31,12 @@ __all__ = [
     "publish_work",
 ]
 
-_MODULES = {
-    "branches": (
-        "JobBranch",
-        "delete_job_branch",
-        "list_job_branches",
-    ),
-    "drafting": ("FileChange",),
-    "publish": (
-        "MODES",
-        "Brought",
-        "JobWork",
-        "Published",
-        "find_commit",
-        "publish_work",
-    ),
-    "target": (
-        "Person",
-        "Target",
-        "find_target",
-        "lock_target",
-    ),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+load_on_use(
+    globals(),
+    {
+        "branches": ("JobBranch", "delete_job_branch", "list_job_branches"),
+        "drafting": ("FileChange",),
+        "publish": ("MODES", "Brought", "JobWork", "Published", "find_commit", "publish_work"),
+        "target": ("Person", "Target", "find_target", "lock_target"),
+    },
+)

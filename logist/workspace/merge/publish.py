@@ -23,7 +23,6 @@ from logist.workspace.git import GIT_PATH, Git, open_unnamed_file
 from logist.workspace.merge import drafting, refs, selecting, staging, worktree
 from logist.workspace.merge.drafting import FileChange, Scratch, Words
 from logist.workspace.merge.refs import Update
-from logist.workspace.merge.staging import Move
 from logist.workspace.merge.target import Person, Target, require_idle
 
 MODES = ("merge", "branch", "look")
@@ -309,12 +308,12 @@ def _find_revert(target: Target, git: Git, commit: str) -> str:
     return _build_revert(replace(target, head=before), merged, "merge") if before else ""
 
 
-def _build_move(target: Target, made: Scratch, found: Published) -> Move:
+def _build_move(target: Target, made: Scratch, found: Published) -> staging.Move:
     assert found.after is not None
     head = target.head or drafting.write_empty_tree(made.git)
     before = objects.read_tree(made.git, target.head) if target.head else {}
     after = objects.read_tree(made.git, found.after)
-    return Move(target, drafting.borrow_objects(target, made), before, after, head, found.after)
+    return staging.Move(target, drafting.borrow_objects(target, made), before, after, head, found.after)
 
 
 def _find_obstacle(work: JobWork, target: Target, made: Scratch, found: Published) -> Refused | None:

@@ -98,14 +98,14 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     """
     from logist.cli import context, given_spec
     from logist.core.machine.steward import next_command
+    from logist.jobs.base import job_names
     from logist.jobs.base.create import create_job as create_job
-    from logist.jobs.base.job_names import create_job_id
 
     project = context.open_project(environment, jobs_dir)
     file_warnings = given_spec.warn_missing_file(options)
     options = given_spec.apply_task_argument(options)
     text, spec = given_spec.read_spec(options)
-    job_id = options["job_id"] or spec.id or create_job_id(spec)
+    job_id = options["job_id"] or spec.id or job_names.create_job_id(spec)
     here = given_spec.find_base_directory(options)
     created = create_job(project, job_id, spec, draft=options["draft"], text=text, here=here)
     state = created.state

@@ -37,7 +37,6 @@ def run_decision(
     """
     from logist.cli.show.view import build_decisions_output, build_result_output
     from logist.core.model import Kind
-    from logist.jobs.job_queue import choose_exit_code, decide_jobs
     from logist.jobs.steward.steward_decisions import record_decision
 
     def decide(job_id: str) -> CommandResult:
@@ -55,6 +54,8 @@ def run_decision(
 
     if jobs.is_single:
         return build_result_output(decide(jobs.ids[0]))
+    from logist.jobs.job_queue import choose_exit_code, decide_jobs
+
     decided = decide_jobs(jobs.ids, decide)
     return build_decisions_output(decided, choose_exit_code([each.exit_code for each in decided]))
 

@@ -62,9 +62,9 @@ def tail(
 
 def _follow(job: JobDir, environment: Environment, *, quiet: bool) -> list[ActivityRecord]:
     """Print each event until the job is idle, or until a stop; return the records."""
-    from logist.cli.show.agent_progress import EventFilter, choose_live_lines
+    from logist.cli.show.agent_progress import choose_live_lines
     from logist.store.progress import ProgressReader
-    from logist.store.progress_text import format_progress
+    from logist.store.progress_text import EventFilter, format_progress
 
     reader, events = ProgressReader(job.inflight), EventFilter()
     live = None if quiet else choose_live_lines(environment)

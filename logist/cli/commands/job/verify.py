@@ -17,6 +17,7 @@ from logist.errors import Damaged, LogistError, UsageError
 if TYPE_CHECKING:
     from logist.core.model import JsonObject
     from logist.jobs.base.job_reader import Edits, Verified
+    from logist.jobs.base.project import ProjectContext
     from logist.jobs.steward.signed_decisions import CheckedSignature
     from logist.store import HistoryProblem, JobDir
     from logist.store.verification import Proof
@@ -61,15 +62,17 @@ def verify(
         from logist.cli.commands.job import leaked
 
         return leaked.report_leaks(environment, None if every else (job_argument, job_option), jobs_dir)
-    from logist.cli.checkup.surroundings import surroundings
-    from logist.cli.context import open_job
+    from logist.cli.context import open_job, open_plain_project
     from logist.jobs.base import job_reader
-    from logist.jobs.base.job_reader import read_interactions
-    from logist.jobs.steward import signed_decisions
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
-    project = surroundings(environment, jobs_dir)
-    verified = job_reader.verify_job(project, job)
+    plain_project = open_plain_project(environment, jobs_dir)
+    signed: set[object] = set()
+    verified = job_reader.verify_job(
+        plain_project or _open_surroundings(environment, jobs_dir),
+        job,
+        each=lambda entry: signed.update(_find_signed(entry)),
+    )
     trusted, first_bad = verified.proof.trusted, verified.proof.first_bad
     count = trusted.last - trusted.first + 1 if trusted else 0
     data = {
@@ -83,11 +86,9 @@ def verify(
         "workspace": verified.edits and _build_edits_data(verified.edits),
     }
     diagnostics = make_notes(verified.notes)
-    signatures = (
-        []
-        if verified.problems
-        else signed_decisions.check_signatures(project, job.id, read_interactions(job))
-    )
+    signatures: Sequence[CheckedSignature] = ()
+    if not verified.problems and (signed or plain_project is None):  # a plain project requires no signatures
+        signatures = _check_signatures(environment, jobs_dir, job)
     data["signatures"] = [_build_signature_row(each) for each in signatures]
     invalid = tuple(_make_signature_error(job, each) for each in signatures if each.problem)
     data["ok"] = data["ok"] and not invalid
@@ -104,6 +105,29 @@ def verify(
     return Output(
         data, tuple(_extent_lines(verified.proof)), (*errors, *diagnostics, advice), Damaged.exit_code
     )
+
+
+def _find_signed(entry: JsonObject) -> Iterator[int]:
+    """Yield the number of an interaction with a signature."""
+    command = entry.get("command")
+    if isinstance(command, dict) and command.get("signature") is not None:
+        yield entry["sequence"]
+
+
+def _check_signatures(
+    environment: Environment, jobs_dir: str | None, job: JobDir
+) -> Sequence[CheckedSignature]:
+    from logist.jobs.base.job_reader import read_interactions
+    from logist.jobs.steward import signed_decisions
+
+    project = _open_surroundings(environment, jobs_dir)
+    return signed_decisions.check_signatures(project, job.id, read_interactions(job))
+
+
+def _open_surroundings(environment: Environment, jobs_dir: str | None) -> ProjectContext:
+    from logist.cli.checkup.surroundings import surroundings
+
+    return surroundings(environment, jobs_dir)
 
 
 def _build_signature_row(checked: CheckedSignature) -> JsonObject:
@@ -207,7 +231,7 @@ def _is_repaired_by_doctor(problem: HistoryProblem) -> bool:
 
 def _needs_deep(job: JobDir, found: Verified) -> bool:
     """Return whether `doctor` needs --deep: state.json is valid by itself, but differs from the history."""
-    from logist.jobs.base.session import build_current_state
+    from logist.jobs.base.stored_records import build_current_state
     from logist.store import ProblemKind
 
     if not any(each.kind is ProblemKind.STATE_FIELD for each in found.problems):

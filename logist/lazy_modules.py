@@ -1,0 +1,104 @@
+"""Modules that are loaded when they are first used: a command calls functions of a third of the modules it imports.
+
+After `load_on_use(globals())` in a package, `from package import module` gives the module, but runs its code only at the
+first `module.function()`. Nothing else changes for the code that imports it; its imports stay at its top, where readers,
+type checkers and import-linter see them. `from package.module import name` loads the module at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_FROM_CODE = frozenset({"__all__", "__dict__", "__doc__"})
+"""Attributes with underscores that only the code gives their values; the import system sets and reads the others before."""
+_specs: dict[str, ModuleSpec] = {}
+"""The modules that somebody has imported and that no module has used, by name."""
+
+
+class _UnloadedModule(ModuleType):
+    """A module whose code has not run. The import system runs it, so threads wait for each other as always."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name[:2] != "__" or name in _FROM_CODE:
+            __import__(self.__name__)
+            module = sys.modules[self.__name__]
+            if module is not self:  # somebody removed it from sys.modules, or has a finder before ours
+                return getattr(module, name)
+        return ModuleType.__getattribute__(self, name)  # not super(): it is no _UnloadedModule any more
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name[:2] != "__":
+            __import__(self.__name__)
+        ModuleType.__setattr__(self, name, value)
+
+
+class _Finder:
+    """Makes the import system load these modules into the objects that their importers already have."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = _specs.get(name)
+        package, _, own_name = name.rpartition(".")
+        # The package may be another one by now: tests replace all modules.
+        module = vars(sys.modules[package]).get(own_name) if spec else None
+        return spec if isinstance(module, _UnloadedModule) else None
+
+
+class _Loader:
+    def __init__(self, spec: ModuleSpec) -> None:
+        self.spec = spec
+        self._loader: Any = spec.loader
+        self.module = _UnloadedModule(spec.name)
+        self.module.__file__ = spec.origin  # for modules that are run as programs, and not loaded
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        module.__class__ = ModuleType
+        module.__loader__ = self.spec.loader = self._loader
+        _specs.pop(module.__name__, None)
+
+
+def load_on_use(package: dict[str, Any], names: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Let the modules of a package be loaded when they are used.
+
+    `package`: its globals. `names`: by module, the names that the package itself has from it; also loaded on use.
+    """
+    own_name, path = package["__name__"], package["__path__"]
+    sources = {name: module for module, own in (names or {}).items() for name in own}
+
+    def get_attribute(name: str) -> Any:
+        if source := sources.get(name):
+            module = __import__(f"{own_name}.{source}", fromlist=[name])
+            value = package[name] = getattr(module, name)
+            return value
+        full_name = f"{own_name}.{name}"
+        spec = None if name[:2] == "__" else PathFinder.find_spec(full_name, path)
+        if spec is None:
+            raise AttributeError(f"module {own_name!r} has no attribute {name!r}")
+        loader = _Loader(spec)
+        spec.loader = loader  # type: ignore[assignment]
+        _specs[full_name] = spec
+        package[name] = loader.module
+        return loader.module
+
+    package["__getattr__"] = get_attribute
+
+
+def load_all() -> None:
+    """Load every module that a loaded one imports: for a process that will be forked, or that works for a long time."""
+    while names := [*_specs]:  # those that are loaded import more
+        for name in names:
+            __import__(name)
+            _specs.pop(name, None)
+
+
+sys.meta_path.insert(0, _Finder)

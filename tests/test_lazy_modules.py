@@ -1,0 +1,108 @@
+"""Modules are loaded when they are first used, once, also by several threads and after a failure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import process_environment
+
+PACKAGE = """
+from logist.lazy_modules import load_on_use
+
+load_on_use(globals(), {"inner": ("PUBLIC",)})
+"""
+INNER = """
+import time
+
+print("loaded")
+time.sleep(0.2)
+PUBLIC = 5
+
+
+def add(number):
+    return number + PUBLIC
+"""
+BROKEN = """
+import os
+
+if not os.environ.pop("FIXED", None):
+    os.environ["FIXED"] = "1"
+    raise KeyboardInterrupt
+VALUE = 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        ("from package import inner", ""),
+        ("from package import inner; print(inner.add(1), inner.add(2))", "loaded\n6 7\n"),
+        ("from package import inner as a; import package.inner as b; print(a is b, a.PUBLIC)", "loaded\nTrue 5\n"),
+        ("import package; print(package.PUBLIC)", "loaded\n5\n"),
+        ("from package import PUBLIC; print(PUBLIC)", "loaded\n5\n"),
+        ("from package import inner; inner.PUBLIC = 1; import package.inner as b; print(b.add(1))", "loaded\n2\n"),
+        ("from package import inner; print('add' in vars(inner), inner.__file__[-8:])", "loaded\nTrue inner.py\n"),
+        ("from package import inner; print(inner.__file__[-8:])", "inner.py\n"),
+        ("from package import inner; print(type(inner.add), type(inner).__name__)", "loaded\n<class 'function'> module\n"),
+        ("from package.below import deep; print(deep.NAME)", "package.below.deep\n"),
+        ("from package import below; print(below.deep.NAME)", "package.below.deep\n"),
+        ("from logist.lazy_modules import load_all; from package import inner; load_all(); print(1)", "loaded\n1\n"),
+    ],
+)  # fmt: skip
+def test_a_module_is_loaded_once_when_it_is_used(tmp_path: Path, code: str, printed: str) -> None:
+    assert run(tmp_path, code) == printed
+
+
+@pytest.mark.parametrize("code", ["from package import missing", "import package; package.missing"])
+def test_what_is_missing_is_an_error_at_once(tmp_path: Path, code: str) -> None:
+    assert (
+        run(tmp_path, f"try:\n {code}\nexcept (ImportError, AttributeError): print('missing')") == "missing\n"
+    )
+
+
+def test_threads_wait_for_each_other(tmp_path: Path) -> None:
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+from package import inner
+
+with ThreadPoolExecutor(8) as pool:
+    print(*pool.map(lambda number: inner.add(number), range(8)))
+"""
+    assert run(tmp_path, code) == "loaded\n5 6 7 8 9 10 11 12\n"
+
+
+def test_an_interrupted_load_is_tried_again(tmp_path: Path) -> None:
+    code = """
+from package import broken
+
+try:
+    broken.VALUE
+except KeyboardInterrupt:
+    print("interrupted")
+print(broken.VALUE)
+"""
+    assert run(tmp_path, code) == "interrupted\n7\n"
+
+
+def run(folder: Path, code: str) -> str:
+    below = folder / "package" / "below"
+    below.mkdir(parents=True)
+    (folder / "package" / "__init__.py").write_text(PACKAGE, "utf-8")
+    (folder / "package" / "inner.py").write_text(INNER, "utf-8")
+    (folder / "package" / "broken.py").write_text(BROKEN, "utf-8")
+    (below / "__init__.py").write_text(PACKAGE, "utf-8")
+    (below / "deep.py").write_text("NAME = __name__\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=process_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout

@@ -64,6 +64,19 @@ def test_what_is_missing_is_an_error_at_once(tmp_path: Path, code: str) -> None:
     )
 
 
+def test_two_threads_that_import_a_module_at_once_change_the_same_one(tmp_path: Path) -> None:
+    """Each may get an object of its own, if neither has the other's yet."""
+    code = """
+import package
+
+first, second = package.__getattr__("inner"), package.__getattr__("inner")
+first.PUBLIC = 1
+second.OTHER = 2
+print(first.add(1), second.add(1), first.OTHER, second.OTHER)
+"""
+    assert run(tmp_path, code) == "loaded\n2 2 2 2\n"
+
+
 def test_threads_wait_for_each_other(tmp_path: Path) -> None:
     code = """
 from concurrent.futures import ThreadPoolExecutor

@@ -127,8 +127,10 @@ wait = Fake(gave_up=False, count_left=lambda *times: 0)
         ),
         (
             "logist.jobs.job_queue",
-            "module._list_candidates = lambda *_: ['j']\nmodule._read_wait = lambda *_: wait\n"
-            + "module._wait_for_providers(project, (), lambda _: True, 1)",
+            """
+module._list_candidates, module._read_wait = lambda *_: ["j"], lambda *_: wait
+module._wait_for_providers(project, (), lambda _: True, 1)
+""",
         ),
     ],
 )

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 
 from logist.errors import LogistError, Refused, StorageError, UsageError
 from logist.jobs.base.project import ProjectContext
+from logist.lazy_modules import load_all
 from logist.store import files
 from logist.web import pages, site
 from logist.web.guard import Guard
@@ -227,6 +228,7 @@ def serve(
 def _look_ahead(project: ServedProject) -> None:
     with contextlib.suppress(LogistError):  # the page shows it
         project.look()
+    load_all()  # Logist may be upgraded while the server runs: its modules must fit each other
 
 
 class _Server(uvicorn.Server):

@@ -145,6 +145,8 @@ class Overview:
     """The last answer of an agent."""
     is_valid: bool
     """False if that answer had no valid exit command."""
+    is_repeated: bool
+    """Whether the question is all that it says."""
     question: dict[str, Any] | None
     reason: str
     """Why the job waits, if the answer doesn't say that already."""
@@ -170,14 +172,17 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
     said = " ".join(state.last.summary.split()) if state.last is not None else ""
     reason = head.item.reason if head.item is not None else " ".join(state.reason.split())
     plan = plans.find_waiting_plan(data)
+    question = waiting.find_question(data)
+    is_valid = answer is not None and bool(answer.response.actions)
     criteria = spec.acceptance_criteria or []
     return Overview(
         task=spec.prompt or state.title,
         criteria=[criteria] if isinstance(criteria, str) else list(criteria),
         step_task=read_step_task(str(head.job.path), state.step),
         answer=answer,
-        is_valid=answer is not None and bool(answer.response.actions),
-        question=waiting.find_question(data),
+        is_valid=is_valid,
+        is_repeated=is_valid and question is not None and " ".join(str(question["question"]).split()) == said,
+        question=question,
         reason="" if reason == said else reason,
         plan=plans.render_plan_lines(plan["output"]) if plan and plans.is_plan(plan.get("output")) else [],
         checks=[

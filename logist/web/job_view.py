@@ -7,12 +7,13 @@ from typing import Any
 from logist.core.answer import findings, plans, questions
 from logist.core.machine import waiting
 from logist.core.machine.job_row import build_job_row
-from logist.core.model import Interaction, Kind, Phase, State, Status
+from logist.core.model import Interaction, JsonObject, Kind, Phase, State, Status
 from logist.errors import LogistError, UsageError
 from logist.jobs.base import specs
 from logist.jobs.base.plain_reader import read_interaction
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
+from logist.jobs.followed_workflow import read_followed
 from logist.jobs.steward.inbox import InboxItem, read_step_task
 from logist.jobs.steward.inbox_decisions import DecisionChoice, Input, list_decisions
 from logist.jobs.steward.job_diff import Scope, compare_job
@@ -53,6 +54,19 @@ class JobHead:
         """Return the options that the agent's question offers: each value, and what else is known of it."""
         question = waiting.find_question(self.state.model_dump(mode="json"))
         return questions.list_options(question) if question is not None else []
+
+    def list_steps(self) -> list[tuple[str, str]]:
+        """Return the steps of the workflow that the job follows: each id, and what it is called."""
+        try:
+            found = read_followed(self.job, self.state.model_dump(mode="json"))
+        except (ValueError, LogistError):
+            return []  # a workflow of a newer Logist: the id has to be typed
+        return [(each.id, each.name) for each in found.flow.steps] if found is not None else []
+
+    def list_roles(self) -> list[tuple[str, str]]:
+        """Return the roles that could do the work instead: each name, and what it is for."""
+        roles = sorted(self.project.roles.by_name.items())
+        return [(name, each.role.description) for name, each in roles if name != self.state.agent_role]
 
 
 @dataclass(frozen=True)
@@ -147,6 +161,8 @@ class Overview:
     """False if that answer had no valid exit command."""
     is_repeated: bool
     """Whether the question is all that it says."""
+    reviewed: Interaction | None
+    """The answer of the doer that was reviewed, if the last answer is a reviewer's."""
     question: dict[str, Any] | None
     reason: str
     """Why the job waits, if the answer doesn't say that already."""
@@ -162,10 +178,12 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
     """Gather what a person reads before deciding."""
     state, data = head.state, head.state.model_dump(mode="json")
     spec = specs.read_job_spec(head.job, draft=True, accept_slips=True)
-    asked, noted = None, []
+    asked, done, noted = None, None, []
     for entry in head.job.read_entries():  # without the models: there may be thousands
         if entry["kind"] == Kind.ASK:
             asked = entry
+            if not _is_review(entry):
+                done = entry
         elif entry["kind"] == Kind.NOTE:
             noted.append(entry)
     answer = read_interaction(asked) if asked is not None else None
@@ -182,6 +200,7 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
         answer=answer,
         is_valid=is_valid,
         is_repeated=is_valid and question is not None and " ".join(str(question["question"]).split()) == said,
+        reviewed=read_interaction(done) if done is not None and asked is not done else None,
         question=question,
         reason="" if reason == said else reason,
         plan=plans.render_plan_lines(plan["output"]) if plan and plans.is_plan(plan.get("output")) else [],
@@ -193,6 +212,10 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
         evidence=list(_list_evidence(head, changes)),
         notes=[read_interaction(entry) for entry in noted],
     )
+
+
+def _is_review(entry: JsonObject) -> bool:
+    return (entry.get("observed") or {}).get("phase") == Phase.REVIEWER
 
 
 def _list_evidence(head: JobHead, changes: Changes) -> list[dict[str, Any]]:

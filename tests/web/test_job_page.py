@@ -39,3 +39,13 @@ def test_a_job_that_does_not_wait_shows_what_comes_next(visitor: Visitor) -> Non
         text = visitor.get(f"/jobs/{job}").text
         assert text.count(f'/act/{action}"') == 1, job
         assert text.index(f'/act/{action}"') < text.index("More that you can do"), job
+
+
+def test_a_step_or_role_that_is_not_in_the_list_decides_nothing(visitor: Visitor) -> None:
+    for job, decision, said in (
+        ("branch", "resubmit_at", "unknown step"),
+        ("permission", "switch", "unknown role"),
+    ):
+        answered = visitor.decide(job, decision, "none")
+        assert answered.status_code == 400
+        assert said in answered.text

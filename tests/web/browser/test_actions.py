@@ -210,8 +210,6 @@ INVALID: dict[str, tuple[str, Callable[[Page], None], str]] = {
         lambda page: page.get_by_label("Result").fill("{oops"),
         "the result is not valid JSON",
     ),
-    "no such role": ("permission", lambda page: page.get_by_label("Name").fill("Nobody"), "unknown role"),
-    "no such step": ("branch", lambda page: page.get_by_label("Step to").fill("none"), "none"),
 }
 
 

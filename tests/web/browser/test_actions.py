@@ -81,7 +81,7 @@ def say_not_charged(page: Page) -> None:
 def cancel(page: Page) -> None:
     open_choice(page, "More")
     open_choice(page, "cancel the job")
-    press(page, "Cancel draft")
+    press(page, "Cancel the job")
 
 
 def finish_by_hand(page: Page) -> None:

@@ -43,7 +43,7 @@ class Page:
     """A browser of one steward, without JavaScript."""
 
     def __init__(self, bench: Bench, folder: Path, steward: str | None = None) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "links").mkdir(parents=True, exist_ok=True)
         sessions = Sessions(folder, PORT, "ada")
         base = f"http://127.0.0.1:{PORT}"
         app = build_app(ServedProject(lambda: bench.project), sessions, PORT)
@@ -387,7 +387,7 @@ def test_comments_that_a_killed_server_has_sent_are_not_sent_again(page: Page, b
 
 def test_a_new_job_with_the_id_of_a_deleted_one_does_not_get_its_comments(page: Page, bench: Bench) -> None:
     page.comment("app.py:11", "Use a constant.")
-    page.decide("cancel")
+    page.post("/jobs/j/act/cancel", page.read_fields(page.get("/jobs/j"), "/jobs/j/act/cancel"))
     support.git(bench.workspace(), "status")
     from logist.jobs.steward.job_deletion import delete_job
 

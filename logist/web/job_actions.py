@@ -6,6 +6,7 @@ case checks again, under the job's lock.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -438,9 +439,11 @@ def _change_limits(head: JobHead, form: Form) -> Done:
 def _parse_number(text: str, label: str) -> int | float:
     try:
         number = float(text)
-        return int(number) if number.is_integer() else number
-    except (ValueError, OverflowError):
-        raise UsageError(f"expected a number, got: {text[:60]!r}", where=label) from None
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"expected a number, got: {text[:60]!r}", where=label)
+    return int(number) if number.is_integer() else number
 
 
 def _switch_role(head: JobHead, form: Form) -> Done:

@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import socket
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,11 +21,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from logist.errors import LogistError, Refused, StorageError, UsageError
+from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base.project import ProjectContext
 from logist.store import files
 from logist.web import pages, site
 from logist.web.guard import Guard
+from logist.web.private_folders import make_private_directory
 from logist.web.served_project import ServedProject
 from logist.web.sessions import LINKS, Sessions, create_link, remove_links
 from logist.web.site import Form, Site, get_session, get_site, post_handler
@@ -118,7 +118,7 @@ def claim_folder(home: Path, port: int) -> Iterator[Path]:
     folder = home / FOLDER / str(port)
     home.mkdir(parents=True, exist_ok=True)
     for each in (home / FOLDER, folder, folder / LINKS):
-        _make_private_directory(each)
+        make_private_directory(each)
     files.replace_file(home / FOLDER / ".gitignore", b"*\n")  # nothing in it is for others
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -127,24 +127,6 @@ def claim_folder(home: Path, port: int) -> Iterator[Path]:
         yield folder
     finally:
         os.close(descriptor)
-
-
-def _make_private_directory(path: Path) -> None:
-    """Make a directory that only its owner can write to.
-
-    A repository can bring along a `.logist`, in which this may be a link: then the server would write and remove files
-    elsewhere. And who can write to the directory of the links can make one.
-    """
-    try:
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-        status = path.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            fix = f"remove it, then try again: {path}"
-            raise StorageError("must be a directory of yours, and no link", where=str(path), fix=fix)
-        path.chmod(0o700)
-    except OSError as error:
-        raise StorageError(f"can't create the directory: {error.strerror}", where=str(path)) from error
 
 
 def _lock(descriptor: int, folder: Path) -> None:

@@ -1,0 +1,145 @@
+"""Requests, files and moments that the page must survive, without giving anything away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from logist.web.pages.events import iter_events
+from logist.web.server import claim_folder
+from logist.web.sessions import Sessions, create_link
+from tests.cli.desk import Desk
+from tests.web.example_jobs import make_approval
+from tests.web.visitor import ADDRESS, PORT, Visitor, enter
+
+FORM = {"Origin": ADDRESS, "Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize("path", ["/enter", "/enter?key=x", "/enters", "/static/none"])
+def test_who_is_not_signed_in_does_not_learn_the_secret_prefix(visitor: Visitor, path: str) -> None:
+    stranger = type(visitor.client)(visitor.client.app, base_url=ADDRESS)
+    assert visitor.sessions.prefix not in stranger.get(path).text
+    refused = stranger.post("/enter", data={"key": "x"}, headers={"Origin": ADDRESS})
+    assert refused.status_code == 403
+    assert visitor.sessions.prefix not in refused.text
+
+
+def test_a_request_with_an_endless_length_is_too_large(visitor: Visitor) -> None:
+    path = f"{visitor.sessions.prefix}/jobs/approval/decide"
+    answered = visitor.client.post(path, content=b"", headers={**FORM, "Content-Length": "9" * 5000})
+    assert answered.status_code == 413
+
+
+def test_a_directory_among_the_links_does_not_keep_the_others(desk: Desk) -> None:
+    with claim_folder(desk.home, PORT) as folder:
+        keys = [create_link(folder, PORT, "eve").partition("key=")[2] for _ in range(8)]
+        for number in range(8):  # as a repository can bring them along; the order of a directory is not known
+            (folder / "links" / f"{number}" / "deeper").mkdir(parents=True)
+    with claim_folder(desk.home, PORT) as folder:
+        sessions = Sessions(folder, PORT, "ada")
+        assert [sessions.start(key) for key in keys] == [None] * 8
+        assert list((folder / "links").iterdir()) == []
+
+
+def spoil(jobs: Path) -> None:
+    """Put a file where the directory of the jobs was."""
+    shutil.move(jobs, jobs.with_name("away"))
+    jobs.write_text("")
+
+
+def test_jobs_that_cannot_be_listed_are_an_error_on_the_page(visitor: Visitor, examples: Desk) -> None:
+    spoil(examples.jobs)
+    visitor.project.expect_change()
+    for path in ("/", "/jobs", "/jobs/plan", "/costs", "/nothing"):
+        answered = visitor.get(path)
+        assert 400 <= answered.status_code < 500
+        assert "<h1>" in answered.text
+    assert "must be a directory" in visitor.get("/").text
+    examples.jobs.unlink()
+    shutil.move(examples.jobs.with_name("away"), examples.jobs)
+    visitor.project.expect_change()
+    assert visitor.get("/").status_code == 200
+
+
+def test_a_stream_goes_on_after_the_jobs_could_not_be_listed(visitor: Visitor, examples: Desk) -> None:
+    async def follow() -> str:
+        stream = iter_events(visitor.project, "0", None)
+        await anext(stream)
+        waiting = asyncio.ensure_future(anext(stream))
+        spoil(examples.jobs)
+        await asyncio.wait([waiting], timeout=1.5)
+        examples.jobs.unlink()
+        shutil.move(examples.jobs.with_name("away"), examples.jobs)
+        shutil.rmtree(examples.job("failed"))
+        event = await asyncio.wait_for(waiting, 20)
+        await stream.aclose()
+        return event
+
+    assert json.loads(asyncio.run(follow()).partition("data: ")[2])["jobs"] == ["failed"]
+
+
+def test_a_job_that_was_just_deleted_is_not_counted(visitor: Visitor, examples: Desk) -> None:
+    visitor.project.look()
+    shutil.rmtree(examples.job("failed"))
+    assert visitor.get("/costs").status_code == 200
+
+
+@pytest.mark.parametrize("job", ["cost", "halted"])
+@pytest.mark.parametrize("number", ["1e308", "1e999", "nan", "-inf"])
+def test_a_limit_that_is_no_amount_of_money(visitor: Visitor, job: str, number: str) -> None:
+    fields = {"time_threshold_minutes": "5", "max_allowed_iterations": "0", "max_attempts": "3"}
+    revision = visitor.read_field(job, "revision")
+    changed = visitor.post(
+        f"/jobs/{job}/act/limits", revision=revision, **(fields | {"cost_threshold": number})
+    )
+    assert changed.status_code in (303, 400)
+    visitor.decide(job, "raise_limit", number)
+    assert visitor.get(f"/jobs/{job}").status_code == 200
+
+
+def test_a_job_with_broken_texts_does_not_hide_the_others(visitor: Visitor, examples: Desk) -> None:
+    file = examples.job("approval") / "state.json"
+    state = json.loads(file.read_text())
+    for change in ({"tags": ["\ud800"]}, {"status": "\ud800"}):
+        file.write_text(json.dumps({**state, **change}))
+        visitor.project.expect_change()
+        for path in ("/", "/jobs"):
+            assert visitor.get(path).status_code == 200
+        assert visitor.get("/jobs?status=CANCELED").status_code == 200
+
+
+def test_what_a_decision_did_is_not_lost_to_a_script_in_the_background(visitor: Visitor) -> None:
+    assert visitor.decide("approval", "approve").status_code == 303
+    path = f"{visitor.sessions.prefix}/jobs/approval"
+    background = visitor.client.get(path, headers={"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"})
+    assert "Done: approval is now SUCCESS" not in background.text
+    assert "Done: approval is now SUCCESS" in visitor.get("/jobs/approval").text
+
+
+def test_nothing_is_written_through_a_link_in_place_of_the_drafts(desk: Desk, tmp_path: Path) -> None:
+    make_approval(desk)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    visitor = enter(desk)
+    (desk.home / "serve" / "drafts").symlink_to(mine)
+    fields = {"id": "0123456789abcdef", "comment": "a.txt:1", "side": "workspace", "entered": "Why?"}
+    revision = visitor.read_field("approval", "revision")
+    refused = visitor.post("/jobs/approval/comments", revision=revision, **fields)
+    assert "no link" in refused.text
+    assert list(mine.iterdir()) == []
+
+
+def test_a_stream_ends_when_the_person_signs_out(visitor: Visitor) -> None:
+    [session] = visitor.sessions._sessions.values()
+
+    async def follow() -> list[str]:
+        stream = iter_events(visitor.project, "0", None, is_wanted=lambda: visitor.sessions.is_open(session))
+        first = await anext(stream)
+        visitor.sessions.end(session)
+        return [first, *[event async for event in stream]]
+
+    assert len(asyncio.run(follow())) == 1

@@ -7,7 +7,7 @@ from typing import Any
 from logist.core.answer import findings, plans, questions
 from logist.core.machine import waiting
 from logist.core.machine.job_row import build_job_row
-from logist.core.model import Interaction, Kind, Phase, State, Status
+from logist.core.model import Interaction, JsonObject, Kind, Phase, State, Status
 from logist.errors import LogistError, UsageError
 from logist.jobs.base import specs
 from logist.jobs.base.plain_reader import read_interaction
@@ -145,6 +145,8 @@ class Overview:
     """The last answer of an agent."""
     is_valid: bool
     """False if that answer had no valid exit command."""
+    reviewed: Interaction | None
+    """The answer of the doer that was reviewed, if the last answer is a reviewer's."""
     question: dict[str, Any] | None
     reason: str
     """Why the job waits, if the answer doesn't say that already."""
@@ -160,10 +162,12 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
     """Gather what a person reads before deciding."""
     state, data = head.state, head.state.model_dump(mode="json")
     spec = specs.read_job_spec(head.job, draft=True, accept_slips=True)
-    asked, noted = None, []
+    asked, done, noted = None, None, []
     for entry in head.job.read_entries():  # without the models: there may be thousands
         if entry["kind"] == Kind.ASK:
             asked = entry
+            if not _is_review(entry):
+                done = entry
         elif entry["kind"] == Kind.NOTE:
             noted.append(entry)
     answer = read_interaction(asked) if asked is not None else None
@@ -177,6 +181,7 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
         step_task=read_step_task(str(head.job.path), state.step),
         answer=answer,
         is_valid=answer is not None and bool(answer.response.actions),
+        reviewed=read_interaction(done) if done is not None and asked is not done else None,
         question=waiting.find_question(data),
         reason="" if reason == said else reason,
         plan=plans.render_plan_lines(plan["output"]) if plan and plans.is_plan(plan.get("output")) else [],
@@ -188,6 +193,10 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
         evidence=list(_list_evidence(head, changes)),
         notes=[read_interaction(entry) for entry in noted],
     )
+
+
+def _is_review(entry: JsonObject) -> bool:
+    return (entry.get("observed") or {}).get("phase") == Phase.REVIEWER
 
 
 def _list_evidence(head: JobHead, changes: Changes) -> list[dict[str, Any]]:

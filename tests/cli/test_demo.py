@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import RunLogist, process_environment
+from tests.support import CRASHED, RunLogist, logist_command, process_environment
 
 
 @pytest.mark.deep
@@ -40,3 +42,41 @@ def test_a_directory_that_is_not_empty_is_refused(run_logist: RunLogist, tmp_pat
     (tmp_path / "mine").touch()
     done = run_logist("demo", str(tmp_path))
     assert (done.code, "not empty" in done.err) == (2, True)
+
+
+def test_the_page_has_no_directory_to_keep(run_logist: RunLogist) -> None:
+    done = run_logist("demo", "--serve", "somewhere")
+    assert (done.code, "can't use DIRECTORY and --serve together" in done.err) == (2, True)
+
+
+@pytest.mark.deep
+def test_the_page_of_the_examples_is_served_until_ctrl_c_and_leaves_nothing(tmp_path: Path) -> None:
+    environment = process_environment() | {"TMPDIR": str(tmp_path)}
+    command = [*logist_command(), "demo", "--serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as demo:
+        assert demo.stdout is not None
+        told = [demo.stdout.readline() for _ in range(3)]
+        address = told[0].split("http://")[1].split(". ")[0]
+        host, port = address.split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(f"GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+            assert b" 401 " in connection.recv(100)
+        assert "/enter?key=" in told[1]
+        [folder] = tmp_path.iterdir()
+        assert str(folder) in told[2]
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(CRASHED) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.deep
+def test_the_examples_can_be_stopped_while_they_are_made(tmp_path: Path) -> None:
+    environment = process_environment() | {"TMPDIR": str(tmp_path)}
+    command = [*logist_command(), "demo", "--serve"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, text=True) as demo:
+        assert demo.stderr is not None
+        assert "creating example jobs" in demo.stderr.readline()
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(CRASHED) == 130
+        demo.stderr.read()
+    assert list(tmp_path.iterdir()) == []

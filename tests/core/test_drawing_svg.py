@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.core.drawing import DrawnChild, Mark
-from logist.core.drawing.layered import Layered, Link, PlacedBox, Size, place_layers
+from logist.core.drawing.layered import DrawnEdge, Layered, PlacedBox, Size, place_layers
 from logist.core.drawing.svg import describe_steps, draw_svg
 from logist.core.model import Edge, Step, Workflow
 from tests.core.test_drawing import REVIEW, of
@@ -144,7 +144,7 @@ def overlap(one: PlacedBox, other: PlacedBox) -> bool:
     )
 
 
-def check(layered: Layered, sizes: dict[str, Size], links: list[Link]) -> None:
+def check(layered: Layered, sizes: dict[str, Size], links: list[DrawnEdge]) -> None:
     boxes = list(layered.boxes.values())
     assert set(layered.boxes) == set(sizes)
     for number, box in enumerate(boxes):
@@ -190,7 +190,7 @@ def test_no_boxes_overlap_and_every_edge_connects_its_boxes(
     graph: tuple[list[Size], list[tuple[int, int, int]]],
 ) -> None:
     sizes = {str(number): size for number, size in enumerate(graph[0])}
-    links = [Link(str(source), str(target), width) for source, target, width in graph[1]]
+    links = [DrawnEdge(str(source), str(target), width) for source, target, width in graph[1]]
     back = [link for link in links if int(link.target) <= int(link.source)]
     check(place_layers(sizes, links, back), sizes, links)
 

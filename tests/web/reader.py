@@ -24,7 +24,7 @@ class Reader:
     """Signed in at the page; reads it in this process."""
 
     def __init__(self, example: ExampleProject, folder: Path) -> None:
-        folder.mkdir()
+        (folder / "links").mkdir(parents=True)
         self.served = ServedProject(example.open)
         self._sessions = Sessions(folder, PORT, "alex")
         app = build_app(self.served, self._sessions, PORT)

@@ -20,3 +20,9 @@ def test_each_job_has_a_page(visitor: Visitor) -> None:
         answered = visitor.get(f"/jobs/{job_id}")
         assert answered.status_code == 200, answered.text
         assert f"<h1>{job_id} " in answered.text
+
+
+def test_the_work_and_its_review_are_both_shown(visitor: Visitor) -> None:
+    text = visitor.get("/jobs/approval").text
+    assert text.index(">Worker said<") < text.index(">Supervisor said")
+    assert "Supervisor said" not in visitor.get("/jobs/question").text

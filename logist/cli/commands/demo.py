@@ -11,9 +11,11 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option
+from logist.cli.commands.serve import load_server, print_at_once
+from logist.cli.options import json_flag
 from logist.cli.show import render
 from logist.cli.show.output import Line, Output, StyledText
+from logist.cli.stops import get_stop_code, stop_on_signals
 from logist.config.environment import Environment
 from logist.errors import UsageError
 from logist.resources import find_resource
@@ -51,14 +53,23 @@ STORY: tuple[tuple[str, tuple[str, ...], int], ...] = (
 
 @click.command("demo")
 @click.argument("directory", required=False)
-@json_option
+@click.option(
+    "--serve",
+    is_flag=True,
+    help="Show the page of `logist serve` with example jobs in every state; Ctrl-C removes them.",
+)
+@json_flag
 @click.pass_obj
-def demo(environment: Environment, directory: str | None) -> Output:
+def demo(environment: Environment, directory: str | None, serve: bool, as_json: bool) -> Output:
     """Run a demo job with archived answers; no API key needed.
 
     No model is called. DIRECTORY is created and kept, so that you can look at the files
     [default: a new temporary directory].
     """
+    if serve and directory is not None:
+        raise click.UsageError("can't use DIRECTORY and --serve together: the examples are temporary")
+    if serve:
+        return _serve_examples(environment, as_json)
     home = _create_directory(directory)
     fixture = find_resource("fixtures", "jobs", "main-job")
     _create_repository(home, fixture, environment)
@@ -75,6 +86,32 @@ def demo(environment: Environment, directory: str | None) -> Output:
     return Output(
         {"directory": str(home), "commands": results}, _format_farewell(home, _find_program(environment))
     )
+
+
+@stop_on_signals
+def _serve_examples(environment: Environment, as_json: bool) -> Output:
+    """Make the example project in a temporary directory, and serve it until Ctrl-C."""
+    server = load_server()
+    from logist.web.examples.project import make_example_project, run_slow_agent
+
+    folder = Path(tempfile.mkdtemp(prefix="logist-demo-"))
+    try:
+        _print_lines(environment, "creating example jobs in every state; this takes some seconds")
+        example = make_example_project(folder, environment.build_child_environment(), stopping=get_stop_code)
+
+        def show_link(address: str, port: int) -> None:
+            lines = [
+                f"The page is at http://127.0.0.1:{port}. Open this link in your browser; it works once:",
+                f"  {address}",
+                f"The jobs are in {example.directory}. To stop, and to remove them: Ctrl-C.",
+            ]
+            print_at_once(lines, environment, as_message=as_json)
+
+        with run_slow_agent(example):
+            server.serve(example.open, 0, show_link=show_link, is_stopped=get_stop_code)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Output({"directory": str(example.directory), "commands": []}, [], exit_code=get_stop_code())
 
 
 def _create_directory(directory: str | None) -> Path:

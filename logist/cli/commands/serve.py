@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import click
 
 from logist.cli.options import jobs_dir_option, json_flag
@@ -12,6 +14,29 @@ from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
 PORT = 8722
+
+
+def load_server() -> ModuleType:
+    """Import what serves the page. Raises InvalidFile if its packages are not installed."""
+    try:
+        from logist.web import server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("logist", ""):
+            raise
+        fix = "install Logist with the extra `web`: see Install in its README"
+        raise InvalidFile(
+            f"the page needs the package {error.name}, which is not installed", fix=fix
+        ) from None
+    return server
+
+
+def print_at_once(lines: list[str], environment: Environment, *, as_message: bool) -> None:
+    """Print lines while the command goes on; as a message if its output is a JSON document."""
+    if as_message:
+        render.print_message("\n".join(lines), environment)
+        return
+    render.print_lines(lines, environment)
+    render.flush_output()
 
 
 @click.command("serve")
@@ -50,16 +75,7 @@ def serve(
 
     if steward is not None and not link:
         raise click.UsageError("--steward needs --link")
-    try:
-        from logist.web import server
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("logist", ""):
-            raise
-        fix = "install Logist with the extra `web`: see Install in its README"
-        raise InvalidFile(
-            f"the page needs the package {error.name}, which is not installed", fix=fix
-        ) from None
-
+    server = load_server()
     if link:
         home = context.open_project(environment, jobs_dir).home
         address = server.print_further_link(home, port, steward)
@@ -71,11 +87,7 @@ def serve(
             f"  {address}",
             "To get another link: logist serve --link. To stop: Ctrl-C.",
         ]
-        if as_json:
-            render.print_message("\n".join(lines), environment)
-        else:
-            render.print_lines(lines, environment)
-            render.flush_output()
+        print_at_once(lines, environment, as_message=as_json)
 
     server.serve(
         lambda: context.open_project(environment, jobs_dir),

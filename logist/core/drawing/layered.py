@@ -42,7 +42,7 @@ class Size(NamedTuple):
     height: int
 
 
-class Link(NamedTuple):
+class DrawnEdge(NamedTuple):
     """An edge to draw. There is at most one from one box to another."""
 
     source: str
@@ -63,7 +63,7 @@ class PlacedBox(NamedTuple):
 class RoutedLink(NamedTuple):
     """Where an edge runs."""
 
-    link: Link
+    link: DrawnEdge
     points: tuple[Point, ...]
     """From the lower side of the source to the upper side of the target. An aside edge is a line with corners at the
     points between; any other edge is a curve that is vertical at each of them."""
@@ -120,7 +120,7 @@ class _Gap:
         return self.leaving_height + self.arriving_height + _CURVE + _LABEL * most + _ARROW * bool(most)
 
 
-def place_layers(sizes: Mapping[str, Size], links: Sequence[Link], back: Iterable[Link]) -> Layered:
+def place_layers(sizes: Mapping[str, Size], links: Sequence[DrawnEdge], back: Iterable[DrawnEdge]) -> Layered:
     """Place boxes of these sizes. Without the links in `back`, the graph has no cycles."""
     aside = set(back)
     rows_of = _find_rows(sizes, [link for link in links if link not in aside])
@@ -128,10 +128,10 @@ def place_layers(sizes: Mapping[str, Size], links: Sequence[Link], back: Iterabl
     items, chains, rows = _fill_rows(sizes, [link for link in links if link not in aside], rows_of)
     _order_rows(rows)
     _set_centres(rows)
-    return _Drawing(sizes, links, aside, items, chains, rows).place()
+    return _Placement(sizes, links, aside, items, chains, rows).place()
 
 
-def _find_rows(sizes: Mapping[str, Size], forward: Sequence[Link]) -> dict[str, int]:
+def _find_rows(sizes: Mapping[str, Size], forward: Sequence[DrawnEdge]) -> dict[str, int]:
     """Return the row of each box: the length of the longest path to it."""
     leaving: dict[str, list[str]] = defaultdict(list)
     entering = dict.fromkeys(sizes, 0)
@@ -150,15 +150,15 @@ def _find_rows(sizes: Mapping[str, Size], forward: Sequence[Link]) -> dict[str, 
 
 
 def _fill_rows(
-    sizes: Mapping[str, Size], links: Sequence[Link], rows_of: Mapping[str, int]
-) -> tuple[dict[str, _Item], dict[Link, list[_Item]], list[list[_Item]]]:
+    sizes: Mapping[str, Size], links: Sequence[DrawnEdge], rows_of: Mapping[str, int]
+) -> tuple[dict[str, _Item], dict[DrawnEdge, list[_Item]], list[list[_Item]]]:
     """Return the items of the boxes, those of each link from its source to its target, and all by row."""
     rows: list[list[_Item]] = [[] for _ in range(1 + max(rows_of.values(), default=0))]
     items: dict[str, _Item] = {}
     for box, size in sizes.items():
         items[box] = _Item(rows_of[box], size.width)
         rows[rows_of[box]].append(items[box])
-    chains: dict[Link, list[_Item]] = {}
+    chains: dict[DrawnEdge, list[_Item]] = {}
     for link in links:
         chain = [items[link.source]]
         for row in range(rows_of[link.source] + 1, rows_of[link.target]):
@@ -227,16 +227,16 @@ def _settle(row: Sequence[_Item], wanted: Sequence[float]) -> None:
         item.position = place + offset
 
 
-class _Drawing:
+class _Placement:
     """Turns the items into places."""
 
     def __init__(
         self,
         sizes: Mapping[str, Size],
-        links: Sequence[Link],
-        aside: set[Link],
+        links: Sequence[DrawnEdge],
+        aside: set[DrawnEdge],
         items: Mapping[str, _Item],
-        chains: Mapping[Link, list[_Item]],
+        chains: Mapping[DrawnEdge, list[_Item]],
         rows: list[list[_Item]],
     ) -> None:
         self.sizes, self.links, self.aside = sizes, links, aside
@@ -244,7 +244,7 @@ class _Drawing:
         self.gaps = [_Gap() for _ in range(len(rows) + 1)]
         left = min((item.position - item.width / 2 for row in rows for item in row), default=0)
         self.shift = MARGIN - left
-        self.label_numbers: dict[Link, int] = {}
+        self.label_numbers: dict[DrawnEdge, int] = {}
 
     def place(self) -> Layered:
         for link in self.links:
@@ -282,7 +282,7 @@ class _Drawing:
     def _iter_items(self) -> Iterable[_Item]:
         return (item for row in self.rows for item in row)
 
-    def _reserve(self, link: Link) -> None:
+    def _reserve(self, link: DrawnEdge) -> None:
         source, target = self.items[link.source], self.items[link.target]
         gap = self.gaps[source.row + 1]
         if link in self.aside:
@@ -294,7 +294,7 @@ class _Drawing:
             gap.labels[below] = self.label_numbers[link] + 1
 
     @staticmethod
-    def _get_key(link: Link) -> tuple[str, str]:
+    def _get_key(link: DrawnEdge) -> tuple[str, str]:
         """Lines that leave a row for the same box are one line, unless they have labels."""
         return link.target, link.source if link.label_width else ""
 
@@ -319,13 +319,13 @@ class _Drawing:
             lanes[target] = free
         return lanes
 
-    def _assign_ports(self, boxes: Mapping[str, PlacedBox]) -> dict[tuple[Link, bool], int]:
+    def _assign_ports(self, boxes: Mapping[str, PlacedBox]) -> dict[tuple[DrawnEdge, bool], int]:
         """Return where each edge leaves its source (True) and enters its target (False), from left to right."""
-        ends: dict[tuple[str, bool], list[tuple[float, int, Link]]] = defaultdict(list)
+        ends: dict[tuple[str, bool], list[tuple[float, int, DrawnEdge]]] = defaultdict(list)
         for number, (link, chain) in enumerate(self.chains.items()):
             ends[link.source, True].append((chain[1].position, number, link))
             ends[link.target, False].append((chain[-2].position, number, link))
-        ports: dict[tuple[Link, bool], int] = {}
+        ports: dict[tuple[DrawnEdge, bool], int] = {}
         for (box, leaves), found in ends.items():
             x, _, width, _ = boxes[box]
             for place, (_, _, link) in enumerate(sorted(found), 1):
@@ -333,7 +333,7 @@ class _Drawing:
         return ports
 
     def _route(
-        self, link: Link, boxes: Mapping[str, PlacedBox], ports: Mapping[tuple[Link, bool], int]
+        self, link: DrawnEdge, boxes: Mapping[str, PlacedBox], ports: Mapping[tuple[DrawnEdge, bool], int]
     ) -> RoutedLink:
         source, target = boxes[link.source], boxes[link.target]
         points = [(ports[link, True], source.y + source.height)]
@@ -350,7 +350,7 @@ class _Drawing:
             label_at = (x, self.tops[row] - above)
         return RoutedLink(link, tuple(points), is_aside=False, label_at=label_at)
 
-    def _route_aside(self, link: Link, boxes: Mapping[str, PlacedBox], lane: int) -> RoutedLink:
+    def _route_aside(self, link: DrawnEdge, boxes: Mapping[str, PlacedBox], lane: int) -> RoutedLink:
         source, target = boxes[link.source], boxes[link.target]
         leaving = self.gaps[self.items[link.source].row + 1]
         arriving = self.gaps[self.items[link.target].row]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 
 from logist.core.drawing.columns import count_columns, shorten_to_columns, to_one_line
-from logist.core.drawing.layered import Layered, Link, PlacedBox, Point, RoutedLink, Size, place_layers
+from logist.core.drawing.layered import DrawnEdge, Layered, PlacedBox, Point, RoutedLink, Size, place_layers
 from logist.core.drawing.layout import lay_out_workflow
 from logist.core.drawing.lines import UNICODE
 from logist.core.drawing.marks import Mark
@@ -74,7 +74,7 @@ def draw_svg(
     `here`.
     """
     labels = _collect_labels(workflow)
-    links = [Link(*ends, _measure_label(label)) for ends, label in labels.items()]
+    links = [DrawnEdge(*ends, _measure_label(label)) for ends, label in labels.items()]
     back = {(edge.source, edge.target) for edge in _find_back_edges(workflow)}
     sizes = {step.id: BOX for step in workflow.steps}
     if any(link.target == END for link in links):

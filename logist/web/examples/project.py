@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from logist.config.environment import Environment
-from logist.errors import LogistError
+from logist.errors import LogistError, Stopped
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.project_home import create_project
 from logist.jobs.base.project_opening import open_project
@@ -89,12 +89,25 @@ def create_example_project(
 
 
 def make_example_project(
-    folder: Path, variables: Mapping[str, str], *, now: datetime | None = None
+    folder: Path,
+    variables: Mapping[str, str],
+    *,
+    now: datetime | None = None,
+    stopping: Callable[[], int] = lambda: 0,
 ) -> ExampleProject:
-    """Create the project with all its jobs; see `create_example_project`. Takes some seconds, and calls no model."""
+    """Create the project with all its jobs; see `create_example_project`. Takes some seconds, and calls no model.
+
+    Raises Stopped as soon as `stopping` returns an exit code.
+    """
     project = create_example_project(folder, variables, now=now)
+
+    def make(job_id: str) -> None:
+        if stopping():
+            raise Stopped("stopped", exit_code=stopping())
+        project.make_job(job_id)
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for made in [pool.submit(project.make_job, job_id) for job_id in STORIES]:
+        for made in [pool.submit(make, job_id) for job_id in STORIES]:
             made.result()
     merge_and_conflict(project.start_job(MERGED, 25), project.start_job(LATE, 25.5))
     project.start_job(RUNNING, 0.1).create(

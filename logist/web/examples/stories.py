@@ -349,7 +349,7 @@ def _fail(example: ExampleJob) -> None:
         "Support payment by cheque.", give_up("No bank offers this any more."), title="Payment by cheque"
     )
     example.job.step()
-    example.job.fail("Nobody needs it.")
+    example.job.fail("No customer wants it.")
 
 
 def _cancel(example: ExampleJob) -> None:

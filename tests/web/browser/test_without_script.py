@@ -18,7 +18,7 @@ Sit = Callable[..., Person]
 def test_a_decision(desk: Desk, sit_at: Sit, action: str) -> None:
     job_id, act, status, kind = ACTIONS[action]
     person = sit_at(job_id, java_script_enabled=False)
-    person.page.get_by_role("link", name="Jobs").click()
+    person.page.get_by_role("link", name="Jobs", exact=True).click()
     person.page.locator("tbody").get_by_role("link", name=job_id, exact=True).click()
     act(person.page)
     person.expect_status(job_id, status)

@@ -390,7 +390,7 @@ def test_comments_that_a_killed_server_has_sent_are_not_sent_again(page: Page, b
 
 def test_a_new_job_with_the_id_of_a_deleted_one_does_not_get_its_comments(page: Page, bench: Bench) -> None:
     page.comment("app.py:11", "Use a constant.")
-    page.decide("cancel")
+    page.post("/jobs/j/act/cancel", {"revision": str(bench.state().revision)})
     support.git(bench.workspace(), "status")
     from logist.jobs.steward.job_deletion import delete_job
 

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from logist.core.model import Kind
+from logist.jobs.base.project import ProjectContext
+from logist.jobs.steward import inbox_decisions
+from logist.jobs.steward.steward_decisions import record_decision
+from logist.web import job_actions
 from logist.web.pages.events import iter_events
 from logist.web.server import claim_folder
 from logist.web.sessions import Sessions, create_link
@@ -143,3 +148,54 @@ def test_a_stream_ends_when_the_person_signs_out(visitor: Visitor) -> None:
         return [first, *[event async for event in stream]]
 
     assert len(asyncio.run(follow())) == 1
+
+
+def test_a_plan_is_approved_only_as_it_was_seen(visitor: Visitor, examples: Desk) -> None:
+    fields = {name: visitor.read_field("plan", name) for name in ("revision", "seen")}
+    planned = examples.job("plan") / "workspace" / "planned.txt"
+    planned.write_text("after the page was loaded")
+    refused = visitor.post("/jobs/plan/decide", decision="carry_out", **fields)
+    assert refused.status_code == 409
+    assert "the work has changed since you saw it: files" in refused.text
+    assert str(examples.state("plan")["revision"]) == fields["revision"]  # not even the role was switched
+    assert visitor.decide("plan", "carry_out").status_code == 303
+    approval = examples.history("plan")[-1]
+    assert (approval["kind"], approval["command"]["seen"]) == ("approve", True)
+    assert examples("job", "verify", "plan").code == 0
+
+
+ONE_WINS = {
+    "rerun": "success",
+    "restep": "approval",
+    "rank": "pending",
+    "tags": "pending",
+    "limits": "pending",
+    "role": "pending",
+    "answer": "pending",
+    "carry_out": "plan",
+    "raise_limit": "cost",
+    "switch": "permission",
+}
+
+
+@pytest.mark.parametrize(("name", "job"), ONE_WINS.items())
+def test_a_change_in_the_last_moment_is_not_decided_about(
+    visitor: Visitor, examples: Desk, monkeypatch: pytest.MonkeyPatch, name: str, job: str
+) -> None:
+    fields = {name: visitor.read_field(job, name) for name in ("revision", "seen")}
+    fields |= {"to": "2", "entered": {"switch": "Worker", "rank": "3", "raise_limit": "5000"}.get(name, "")}
+    fields |= {"cost_threshold": "1", "time_threshold_minutes": "1", "max_allowed_iterations": "1"}
+    fields |= {"max_attempts": "1"}
+    if name == "role":
+        fields["entered"] = "Planner"
+
+    def change_meanwhile(project: ProjectContext, *_: object) -> None:
+        record_decision(project, job, Kind.NOTE, note="Wait.")
+
+    monkeypatch.setattr(job_actions, "require_unchanged", change_meanwhile)
+    monkeypatch.setattr(inbox_decisions, "require_unchanged", change_meanwhile)
+    is_decision = name in ("carry_out", "raise_limit", "switch")
+    path, more = ("decide", {"decision": name}) if is_decision else (f"act/{name}", {})
+    refused = visitor.post(f"/jobs/{job}/{path}", **fields, **more)
+    assert refused.status_code == 409, refused.text
+    assert examples.history(job)[-1]["kind"] == "note"

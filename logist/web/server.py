@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import socket
 import threading
@@ -23,6 +24,7 @@ from starlette.types import ASGIApp
 
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base.project import ProjectContext
+from logist.lazy_modules import load_all
 from logist.store import files
 from logist.web import pages, site
 from logist.web.guard import Guard
@@ -200,7 +202,9 @@ def serve(
                 timeout_graceful_shutdown=CLOSE_SECONDS,
             )
             server = _Server(config)
+            logging.getLogger("uvicorn.error").addFilter(_is_error)
             show_link(create_link(folder, port), port)
+            load_all()  # threads must not load them at once, and Logist may be upgraded while the server runs
             # While the person opens the link, so that the first page doesn't wait for it.
             threading.Thread(target=_look_ahead, args=(project,), daemon=True).start()
             asyncio.run(_serve_until_stopped(server, listening, project, is_stopped))
@@ -209,6 +213,12 @@ def serve(
 def _look_ahead(project: ServedProject) -> None:
     with contextlib.suppress(LogistError):  # the page shows it
         project.look()
+
+
+def _is_error(record: logging.LogRecord) -> bool:
+    """Whether a message is about an error, and not about a request that the end of the server has cut off."""
+    is_cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not is_cut_off and "timeout graceful shutdown exceeded" not in record.getMessage()
 
 
 class _Server(uvicorn.Server):

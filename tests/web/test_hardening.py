@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,11 +19,15 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.steward import inbox_decisions
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.web import job_actions
+from logist.web.pages import events
 from logist.web.pages.events import iter_events
 from logist.web.server import claim_folder
 from logist.web.sessions import Sessions, create_link
+from tests import support
 from tests.cli.desk import Desk
 from tests.web.example_jobs import make_approval
+from tests.web.running_server import RunningServer
+from tests.web.test_raw_requests import SECONDS, Raw
 from tests.web.visitor import ADDRESS, PORT, Visitor, enter
 
 FORM = {"Origin": ADDRESS, "Content-Type": "application/x-www-form-urlencoded"}
@@ -199,3 +208,64 @@ def test_a_change_in_the_last_moment_is_not_decided_about(
     refused = visitor.post(f"/jobs/{job}/{path}", **fields, **more)
     assert refused.status_code == 409, refused.text
     assert examples.history(job)[-1]["kind"] == "note"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_clients_that_do_not_read_or_end_keep_no_server_from_stopping(
+    desk: Desk, number: int, code: int
+) -> None:
+    make_approval(desk)
+    (desk.job("approval") / "workspace" / "big.txt").write_text("lorem ipsum dolor sit amet\n" * 100_000)
+    with RunningServer(desk) as server, contextlib.ExitStack() as stack:
+        raw = Raw(server)
+
+        def send(data: bytes) -> None:
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", raw.port), SECONDS))
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.sendall(data)
+
+        for _ in range(8):
+            send(raw.head("GET", f"{raw.prefix}/events?seen=0&job=approval"))
+            send(raw.head("GET", f"{raw.prefix}/jobs/approval/changes?path=big.txt"))
+            send(raw.head("POST", f"{raw.prefix}/jobs/approval/decide", b"x" * 1000)[:-999])
+        assert raw.get_status(raw.head("GET", f"{raw.prefix}/")) == 200
+        server.process.send_signal(number)
+        server.process.wait(support.CRASHED)
+    # The end of the block has checked that nothing is on standard error.
+    assert server.process.returncode == code
+
+
+def test_a_stream_ends_at_once_however_long_a_look_takes(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LOAD", 10**9)
+
+    async def follow() -> list[str]:
+        stream = iter_events(visitor.project, "0", None)
+        first = await anext(stream)
+        rest = asyncio.ensure_future(anext(stream, ""))
+        await asyncio.wait([rest], timeout=2)
+        visitor.project.is_closing = True
+        return [first, await asyncio.wait_for(rest, 60)]
+
+    assert asyncio.run(follow())[1] == ""
+
+
+def test_all_modules_are_loaded_before_requests_come_in_threads(desk: Desk) -> None:
+    desk.create("j1")
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from logist import lazy_modules\n"
+        "from logist.config.environment import Environment\n"
+        "from logist.jobs.base.project_opening import open_project\n"
+        "from logist.web.server import serve\n"
+        "home = Path(sys.argv[1])\n"
+        "context = open_project(Environment({'HOME': str(home)}), home, say=print)\n"
+        "serve(lambda: context, 0, show_link=lambda *_: None, is_stopped=lambda: 143)\n"
+        "print(sorted(lazy_modules._specs))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(desk.place)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

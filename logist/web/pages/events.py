@@ -62,7 +62,11 @@ async def _iter_job_events(
     yield _format_change(seen, None) if number != str(seen.number) else ": listening\n\n"
     quiet = 0.0
     progress = None
-    while not project.is_closing and is_wanted():
+
+    def is_over() -> bool:
+        return project.is_closing or not is_wanted()
+
+    while not is_over():
         started = asyncio.get_running_loop().time()
         await asyncio.sleep(LOOK_SECONDS)
         now = await run_in_threadpool(_look, project, seen)
@@ -77,11 +81,19 @@ async def _iter_job_events(
                 yield _format_event("progress", {"text": latest, "lines": lines})
                 progress, quiet = latest, 0.0
         took = asyncio.get_running_loop().time() - started - LOOK_SECONDS
-        await asyncio.sleep(max(0.0, took * LOAD))
+        await _pause(took * LOAD, is_over)
         quiet += asyncio.get_running_loop().time() - started
         if quiet > KEEP_ALIVE_SECONDS:
             yield ": nothing new\n\n"
             quiet = 0.0
+
+
+async def _pause(seconds: float, is_over: Callable[[], bool]) -> None:
+    """Wait, but not longer than a look takes if the stream is over meanwhile."""
+    now = asyncio.get_running_loop().time
+    end = now() + seconds
+    while not is_over() and (left := end - now()) > 0:
+        await asyncio.sleep(min(left, LOOK_SECONDS))
 
 
 def _look(project: ServedProject, earlier: SeenJobs) -> SeenJobs:

@@ -105,9 +105,10 @@ def post_handler(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             form = parse_form(await request.body())
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
-        except ValueError as error:
+        except ValueError:
+            text = f"It must be UTF-8 in the encoding of a form, with at most {MOST_FIELDS} fields."
             return get_site(request).render(
-                request, "error.html", 400, title="The form can't be read", text=str(error), advice=None
+                request, "error.html", 400, title="The form can't be read", text=text, advice=None
             )
         response = await run_in_threadpool(handler, request, form)
         get_site(request).project.expect_change()

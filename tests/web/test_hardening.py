@@ -269,3 +269,16 @@ def test_all_modules_are_loaded_before_requests_come_in_threads(desk: Desk) -> N
         [sys.executable, "-c", program, str(desk.place)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_form_that_is_not_utf_8_is_refused_in_words(visitor: Visitor) -> None:
+    path = f"{visitor.sessions.prefix}/jobs/approval/decide"
+    for body in (b"entered=%ff", b"entered=\xff", b"&".join(b"a=1" for _ in range(300))):
+        refused = visitor.client.post(path, content=body, headers=FORM)
+        assert refused.status_code == 400
+        assert "It must be UTF-8" in refused.text
+
+
+def test_a_page_number_that_is_none_shows_the_first_page(visitor: Visitor) -> None:
+    for number in ("x", "-1", "", "9" * 5000, "0"):
+        assert "page 1 of 1" in visitor.get(f"/jobs/approval/history?page={number}").text

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from tests import support
+from tests.cli.desk import Desk, answer, command
 from tests.web.browser.conftest import Sit
 from tests.web.browser.person import Person
 from tests.web.example_jobs import EXAMPLES
@@ -32,6 +34,55 @@ def list_pages(person: Person) -> Iterator[str]:
     person.go("/")
     others = person.page.locator("header nav a").evaluate_all("links => links.map(each => each.href)")
     yield from (href.removeprefix(person.base) for href in others[2:])
+    changes = "/jobs/approval/changes"
+    yield from (f"{changes}?comment=src%2Fb.py%3A2", f"{changes}?view=unified", f"{changes}?since=review")
+    yield from (
+        "/jobs/approval/history/2",
+        "/jobs/manual/workflow",
+        "/jobs/parent/workflow",
+        "/costs?days=all",
+    )
+
+
+def open_merge(person: Person) -> None:
+    """Look at what a merge would change."""
+    person.go_to_job("merge")
+    person.page.locator("details.more > summary").click()
+    person.page.get_by_text("Merge the work").click()
+    person.page.get_by_role("button", name="See what would be merged").click()
+    expect(person.page.get_by_role("heading", name="What would be merged")).to_be_visible()
+
+
+def open_conflict(person: Person) -> None:
+    """Send a decision about a state of the job that is past."""
+    person.go_to_job("approval")
+    person.page.get_by_label("What is wrong").fill(LONG)
+    past = "fields => fields.forEach(each => each.value = '1')"
+    person.page.locator("input[name=revision]").evaluate_all(past)
+    person.page.get_by_role("button", name="Send back").click()
+    expect(person.page.get_by_role("heading", name="has changed since you looked at it")).to_be_visible()
+
+
+OPENED = {"what would be merged": open_merge, "conflict": open_conflict}
+"""Pages that a form leads to."""
+
+
+def visit_pages(examples: Desk, person: Person) -> Iterator[str]:
+    """Open each page with everything unfolded, and yield its name while it is open."""
+    support.make_repository(examples.place / "shop")
+    examples.settings("review: {enabled: false}\napproval: none\n")
+    examples.script(answer(command(evidence_files=["a.txt"]), files={"a.txt": f"{LONG}\n"}))
+    examples.create("merge", "--repo", "shop")
+    assert examples("job", "run", "merge").code == 0
+    for path in list(list_pages(person)):
+        person.go(path)
+        person.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        yield path
+    for name, open_page in OPENED.items():
+        open_page(person)
+        yield name
+    person.forgive("404")
+    person.forgive("409")
 
 
 def find_wide(page: Page) -> Any:
@@ -48,31 +99,25 @@ def find_wide(page: Page) -> Any:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_page_moves_sideways(server: RunningServer, sit: Sit, width: int) -> None:
+def test_no_page_moves_sideways(examples: Desk, server: RunningServer, sit: Sit, width: int) -> None:
     person = sit(server, viewport={"width": width, "height": 800})
     found = {}
-    for path in list(list_pages(person)):
-        person.go(path)
-        person.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    for name in visit_pages(examples, person):
         if wide := find_wide(person.page):
-            found[path] = wide
+            found[name] = wide
     assert found == {}
-    person.forgive("404")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_axe_finds_nothing_serious(server: RunningServer, sit: Sit, scheme: str) -> None:
+def test_axe_finds_nothing_serious(examples: Desk, server: RunningServer, sit: Sit, scheme: str) -> None:
     # The policy of the page blocks the script of axe-core, too.
     person = sit(server, color_scheme=scheme, bypass_csp=True, viewport={"width": 1400, "height": 900})
     axe = Axe()
     found = {}
-    for path in list(list_pages(person)):
-        person.go(path)
-        person.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    for name in visit_pages(examples, person):
         if bad := describe_violations(axe.run(person.page).response):
-            found[path] = bad
+            found[name] = bad
     assert found == {}
-    person.forgive("404")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

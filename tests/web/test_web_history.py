@@ -102,7 +102,7 @@ def test_a_long_history_has_pages_and_is_verified_on_request(desk: Desk) -> None
     assert list_numbers(last) == list(range(count % PAGE_SIZE, 0, -1))
     assert f"verified: {count} interactions" in strip_tags(page.get("/jobs/j1/history?verify=1").text)
     for wrong in ("x", "-1", "", "1e3"):
-        assert page.get(f"/jobs/j1/history?page={wrong}").status_code == 404
+        assert "page 1 of" in page.get(f"/jobs/j1/history?page={wrong}").text
 
 
 def test_an_interaction_shows_everything_that_was_recorded(desk: Desk) -> None:

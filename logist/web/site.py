@@ -141,7 +141,9 @@ def show_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, LogistError)
     titles = {404: "Not found", 409: "Not possible now", 423: "The job is being worked on", 400: "Not valid"}
     status = get_status(error)
-    title = "Its files are damaged" if isinstance(error, Damaged) else titles.get(status, "That did not work")
+    title = titles.get(status, "That did not work")
+    if isinstance(error, Damaged):
+        title = f"{request.path_params.get('job', 'The job')}: files are damaged"
     return get_site(request).render(
         request, "error.html", status, title=title, text=describe_error(error), advice=error.fix
     )

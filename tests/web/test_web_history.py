@@ -70,7 +70,7 @@ def test_a_damaged_history_is_not_called_verified(desk: Desk) -> None:
     file.write_text(file.read_text("utf-8").replace("harmless", "harmful!"), "utf-8")
     response = page.get("/jobs/j1/history")
     assert response.status_code == 500
-    assert "Its files are damaged" in strip_tags(response.text)
+    assert "files are damaged" in strip_tags(response.text)
 
 
 def grow_history(desk: Desk, count: int) -> None:

@@ -327,6 +327,7 @@ def test_an_agent_is_stopped_only_with_the_tick(desk: Desk, sit: Sit, has_script
             person.expect_status("j1", "SUSPENDED")
             step.wait(support.CRASHED)
             person.leave()
+            server.expect_said("stopping the agent (courier pid ")
     assert desk.state()["status"] == "SUSPENDED"
     assert desk("job", "verify", "j1").code == 0
 
@@ -368,7 +369,12 @@ def test_an_answer_is_checked_while_a_person_types_it(desk: Desk, sit_at: SitAt)
     field.press_sequentially('{"action"')
     expect(said.locator(".bad").first).to_contain_text("invalid answer")
     field.fill(command(evidence_files=["gone.txt"]))
-    expect(said.locator(".bad").first).to_contain_text("Evidence file not found: gone.txt")
+    expect(said.locator(".bad")).to_have_text(
+        [
+            "Evidence is missing: COMPLETED. pending would be REVIEW_REQUIRED",
+            "Evidence file not found: gone.txt",
+        ]
+    )
     field.fill(command("STUCK", "Which port?"))
     expect(said.locator(".good")).to_have_text("Valid: STUCK. pending would be STUCK")
     assert desk.history("pending") == desk.history("pending")[:1]

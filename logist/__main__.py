@@ -1,6 +1,5 @@
 """`logist` and `python -m logist`."""
 
-import gc
 import signal
 import sys
 
@@ -9,9 +8,6 @@ if sys.platform in ("win32", "cygwin"):  # first, because the other imports need
     sys.exit(8)
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # until all is loaded, Ctrl-C ends without a traceback
-
-# Loading modules makes many objects and no garbage: looking for it as often as Python does takes a twentieth of a command.
-gc.set_threshold(100_000)
 
 from logist.cli import main  # noqa: E402
 

@@ -31,9 +31,11 @@ class _UnloadedModule(ModuleType):
         return ModuleType.__getattribute__(self, name)  # not super(): it is no _UnloadedModule any more
 
     def __setattr__(self, name: str, value: Any) -> None:
+        module: ModuleType = self
         if name[:2] != "__":
             __import__(self.__name__)
-        ModuleType.__setattr__(self, name, value)
+            module = sys.modules[self.__name__]
+        ModuleType.__setattr__(module, name, value)
 
 
 class _Finder:

@@ -64,6 +64,19 @@ def test_what_is_missing_is_an_error_at_once(tmp_path: Path, code: str) -> None:
     )
 
 
+def test_two_threads_that_import_a_module_at_once_change_the_same_one(tmp_path: Path) -> None:
+    """Each may get an object of its own, if neither has the other's yet."""
+    code = """
+import package
+
+first, second = package.__getattr__("inner"), package.__getattr__("inner")
+first.PUBLIC = 1
+second.OTHER = 2
+print(first.add(1), second.add(1), first.OTHER, second.OTHER)
+"""
+    assert run(tmp_path, code) == "loaded\n2 2 2 2\n"
+
+
 def test_threads_wait_for_each_other(tmp_path: Path) -> None:
     code = """
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +99,53 @@ except KeyboardInterrupt:
 print(broken.VALUE)
 """
     assert run(tmp_path, code) == "interrupted\n7\n"
+
+
+PRELUDE = """
+from types import SimpleNamespace as Fake
+from unittest.mock import Mock
+
+clock = Fake(monotonic=lambda: 0.0, now=Mock())
+project = Fake(clock=clock, settings=Fake(poll_interval_seconds=0), stopping=lambda: 0, progress=Mock(), look=print)
+wait = Fake(gave_up=False, count_left=lambda *times: 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "wait"),
+    [
+        ("logist.cli.commands.run", "module._wait_for_next_round(project)"),
+        ("logist.cli.show.live_screen", "module.LiveScreen.wait(Fake(is_open=False), 0)"),
+        ("logist.web.server", "module._look_ahead(project)"),
+        (
+            "logist.jobs.turn.outages",
+            "module.sleep_until_next_try(project, Mock(), wait, 1)",
+        ),
+        (
+            "logist.jobs.children.family_limits",
+            "module._wait_for_room(Fake(project=project, job=Mock()), Mock(), None)",
+        ),
+        (
+            "logist.jobs.job_queue",
+            """
+module._list_candidates, module._read_wait = lambda *_: ["j"], lambda *_: wait
+module._wait_for_providers(project, (), lambda _: True, 1)
+""",
+        ),
+    ],
+)
+def test_what_waits_for_long_has_loaded_all_before(tmp_path: Path, module: str, wait: str) -> None:
+    """Logist may be upgraded meanwhile, and modules of two versions don't fit each other."""
+    code = f"""{PRELUDE}
+import {module} as module
+from logist import lazy_modules
+from package import inner
+
+assert "package.inner" in lazy_modules._specs
+{wait}
+print(lazy_modules._specs)
+"""
+    assert run(tmp_path, code).splitlines()[-1] == "{}"
 
 
 def run(folder: Path, code: str) -> str:

@@ -156,6 +156,10 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
 }
 
 
+_OUTPUT_LOST = 120
+"""Python's exit code if the rest of the output can't be written when it ends."""
+
+
 @contextmanager
 def _translate_broken_pipes() -> Iterator[None]:
     """Handle broken pipes, for which click exits silently with 1: exit with 0 if the reader of the output has
@@ -223,12 +227,22 @@ def _end_process(exit_code: int) -> None:
     Taking apart all that a command has loaded takes a twentieth of its time, and the kernel does it anyway.
     """
     gc.freeze()  # there is nothing to collect
-    is_observed = sys.gettrace() is not None or sys.getprofile() is not None or sys.flags.interactive
-    if is_observed or threading.active_count() > 1:
+    if _is_observed() or threading.active_count() > 1:
         return
     atexit._run_exitfuncs()
-    if render.write_buffered_output():  # otherwise Python reports the error, and ends with another code
+    if render.write_buffered_output():
         os._exit(exit_code)
+    sys.exit(
+        exit_code or _OUTPUT_LOST
+    )  # Python may not notice: what it could not write is no longer buffered
+
+
+def _is_observed() -> bool:
+    """Whether a debugger, a profiler or a person at the prompt of Python goes on after the command."""
+    if sys.gettrace() is not None or sys.getprofile() is not None or sys.flags.inspect:
+        return True
+    monitoring = getattr(sys, "monitoring", None)  # since Python 3.12, cProfile uses this instead
+    return monitoring is not None and any(map(monitoring.get_tool, range(6)))
 
 
 def run_command_line(args: list[str]) -> int:

@@ -24,6 +24,7 @@ from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import outages
 from logist.jobs.turn.next_request import Choice
+from logist.lazy_modules import load_all
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, due_notifications, list_jobs
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
@@ -409,6 +410,7 @@ def _wait_for_providers(
     due = began + min(outages.count_left(clock, wait) for wait in waits.values())
     if due > deadline:
         return False
+    load_all()  # Logist may be upgraded meanwhile: its modules must fit each other
     while clock.monotonic() < due and not project.stopping():
         for job_id, wait in waits.items():
             outages.show_wait(project, job_id, wait, clock.monotonic() - began)

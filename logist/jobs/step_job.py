@@ -35,7 +35,7 @@ from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
 from logist.jobs.setup import workspace_setup
-from logist.jobs.steward import job_merge, steward_decisions
+from logist.jobs.steward import approved_work, job_merge, steward_decisions
 from logist.jobs.turn import (
     agent_calls,
     answer_recording,
@@ -270,20 +270,29 @@ def _record_halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interacti
 
 
 def do_poststep(
-    project: ProjectContext, job_id: str, answer: GivenAnswer, choice: Choice, *, dry_run: bool = False
+    project: ProjectContext,
+    job_id: str,
+    answer: GivenAnswer,
+    choice: Choice,
+    *,
+    dry_run: bool = False,
+    revision: int | None = None,
 ) -> CommandResult:
-    """Like do_step, with an answer that is supplied. A dry run writes nothing."""
+    """Like do_step, with an answer that is supplied. A dry run writes nothing.
+
+    `revision`: refuse if the job is not at this revision any more; checked under the lock.
+    """
     if dry_run:
         session = load_session(project, project.open_job(job_id))
         if reason := answer_recording.describe_pending_work(session):
             is_held = session.job.find_lock_holder() is not None
             raise Refused(reason, fix=f"logist job {'status' if is_held else 'step'} --job {job_id}")
         return _record_supplied_answer(session, answer, choice, dry_run=True)
-    return job_merge.merge_due(project, _poststep_locked(project, job_id, answer, choice))
+    return job_merge.merge_due(project, _poststep_locked(project, job_id, answer, choice, revision))
 
 
 def _poststep_locked(
-    project: ProjectContext, job_id: str, answer: GivenAnswer, choice: Choice
+    project: ProjectContext, job_id: str, answer: GivenAnswer, choice: Choice, revision: int | None
 ) -> CommandResult:
     project.trust.require_to_run()  # it may run checks
     with open_session(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
@@ -297,6 +306,7 @@ def _poststep_locked(
                 "another command has finished the step that was in progress; the supplied answer was not used"
             )
             return _build_result(session, [], (note,))
+        approved_work.require_revision(session, revision)
         return _record_supplied_answer(session, answer, choice)
 
 

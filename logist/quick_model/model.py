@@ -129,7 +129,7 @@ class BaseModel:
         # A history has thousands of entries with the same names and types, and a copy is much faster than the loop below.
         types = (*data, *map(type, data.values()))
         if shape := plan.shapes.get(types):
-            values = plan.defaults | data
+            values = {**plan.defaults, **data}  # not `|`: it returns what data is, perhaps an OrderedDict
             try:
                 for name, run in shape.checks:
                     values[name] = run(values[name])

@@ -109,7 +109,7 @@ def _find_post_refusal(headers: Headers, host: str) -> _Refusal | None:
     length = headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
         return _Refusal(411, "refused: the request doesn't say its length")
-    if int(length) > MOST_BYTES:
+    if len(length.lstrip("0")) > len(str(MOST_BYTES)) or int(length) > MOST_BYTES:
         return _Refusal(413, f"the form is too large: at most {MOST_BYTES:,} bytes")
     return None
 

@@ -6,6 +6,7 @@ case checks again, under the job's lock.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -408,7 +409,8 @@ def _answer(head: JobHead, form: Form) -> Done:
     holder = head.job.find_lock_holder()
     if holder is not None:  # otherwise the answer would wait for the agent
         raise Busy(f"the job is busy: {holder}", where=head.id)
-    return _tell(do_poststep(head.project, head.id, GivenAnswer(form.get("entered", "")), Choice()))
+    given = GivenAnswer(form.get("entered", ""))
+    return _tell(do_poststep(head.project, head.id, given, Choice(), revision=head.state.revision))
 
 
 def check_answer(head: JobHead, text: str) -> CommandResult:
@@ -423,7 +425,7 @@ def _change_limits(head: JobHead, form: Form) -> Done:
         if value != getattr(head.state.limits, name):
             changes["limits", name] = value
     require_unchanged(head.project, head.id, head.state)
-    result = configure_job(head.project, head.id, changes) if changes else None
+    result = configure_job(head.project, head.id, changes, revision=head.state.revision) if changes else None
     if head.state.status not in HALTED:
         return _tell(result, f"The limits of {head.id} are changed") if result else Done("Nothing to change")
     revision = result.state.revision if result else head.state.revision
@@ -438,9 +440,11 @@ def _change_limits(head: JobHead, form: Form) -> Done:
 def _parse_number(text: str, label: str) -> int | float:
     try:
         number = float(text)
-        return int(number) if number.is_integer() else number
-    except (ValueError, OverflowError):
-        raise UsageError(f"expected a number, got: {text[:60]!r}", where=label) from None
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"expected a number, got: {text[:60]!r}", where=label)
+    return int(number) if number.is_integer() else number
 
 
 def _switch_role(head: JobHead, form: Form) -> Done:
@@ -449,7 +453,12 @@ def _switch_role(head: JobHead, form: Form) -> Done:
         require_unchanged(head.project, head.id, head.state)
     name = form.get("entered", "").strip() or None
     result = switch_role(
-        head.project, head.id, name, note=form.get("note", "").strip() or None, ends_agent=ends_agent
+        head.project,
+        head.id,
+        name,
+        note=form.get("note", "").strip() or None,
+        ends_agent=ends_agent,
+        revision=None if ends_agent else head.state.revision,
     )
     if not result.entries:
         return Done(result.notes[0] if result.notes else "Nothing to change", result.notes[1:])
@@ -465,14 +474,17 @@ def _set_rank(head: JobHead, form: Form) -> Done:
     except ValueError:
         raise UsageError(f"expected an integer, got: {text[:60]!r}", where="rank") from None
     require_unchanged(head.project, head.id, head.state)
-    return _tell(set_rank(head.project, head.id, rank), f"The rank of {head.id} is now {rank}")
+    return _tell(
+        set_rank(head.project, head.id, rank, revision=head.state.revision),
+        f"The rank of {head.id} is now {rank}",
+    )
 
 
 def _set_tags(head: JobHead, form: Form) -> Done:
     named = (tag.strip() for tag in form.get("entered", "").split(","))
     tags = list(dict.fromkeys(tag for tag in named if tag))
     require_unchanged(head.project, head.id, head.state)
-    result = configure_job(head.project, head.id, {("tags",): tags or None})
+    result = configure_job(head.project, head.id, {("tags",): tags or None}, revision=head.state.revision)
     return _tell(result, f"The tags of {head.id}: {', '.join(result.state.tags) or 'none'}")
 
 
@@ -484,6 +496,7 @@ def _rerun(head: JobHead, form: Form) -> Done:
         clean=bool(form.get("clean")),
         keep_files=bool(form.get("keep_files")),
         note=form.get("entered", "").strip() or None,
+        revision=head.state.revision,
     )
     return _tell(result, f"{head.id} was started over: it is now {result.state.status.value}")
 
@@ -491,7 +504,13 @@ def _rerun(head: JobHead, form: Form) -> Done:
 def _restep(head: JobHead, form: Form) -> Done:
     require_unchanged(head.project, head.id, head.state)
     to = _parse_interaction(form.get("to", ""))
-    result = restep_job(head.project, head.id, to, note=form.get("entered", "").strip() or None)
+    result = restep_job(
+        head.project,
+        head.id,
+        to,
+        note=form.get("entered", "").strip() or None,
+        revision=head.state.revision,
+    )
     return _tell(result, f"{head.id} is as it was before interaction {to}: {result.state.status.value}")
 
 
@@ -515,7 +534,7 @@ def _parse_interaction(text: str) -> int:
 
 def _merge(head: JobHead, form: Form) -> Done:
     require_unchanged(head.project, head.id, head.state)
-    merged = merge_job(head.project, head.id)
+    merged = merge_job(head.project, head.id, revision=head.state.revision)
     left_out = (f"left out of the merge: {each}" for each in merged.published.left_out)
     undo = (f"To undo: {merged.published.revert}",) if merged.published.revert else ()
     message = f"{head.id} {describe_merge(merged.published)}"

@@ -13,6 +13,7 @@ from logist.jobs.base import specs
 from logist.jobs.base.plain_reader import read_interaction
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
+from logist.jobs.followed_workflow import read_followed
 from logist.jobs.steward.inbox import InboxItem, read_step_task
 from logist.jobs.steward.inbox_decisions import DecisionChoice, Input, list_decisions
 from logist.jobs.steward.job_diff import Scope, compare_job
@@ -53,6 +54,19 @@ class JobHead:
         """Return the options that the agent's question offers: each value, and what else is known of it."""
         question = waiting.find_question(self.state.model_dump(mode="json"))
         return questions.list_options(question) if question is not None else []
+
+    def list_steps(self) -> list[tuple[str, str]]:
+        """Return the steps of the workflow that the job follows: each id, and what it is called."""
+        try:
+            found = read_followed(self.job, self.state.model_dump(mode="json"))
+        except (ValueError, LogistError):
+            return []  # a workflow of a newer Logist: the id has to be typed
+        return [(each.id, each.name) for each in found.flow.steps] if found is not None else []
+
+    def list_roles(self) -> list[tuple[str, str]]:
+        """Return the roles that could do the work instead: each name, and what it is for."""
+        roles = sorted(self.project.roles.by_name.items())
+        return [(name, each.role.description) for name, each in roles if name != self.state.agent_role]
 
 
 @dataclass(frozen=True)
@@ -145,6 +159,8 @@ class Overview:
     """The last answer of an agent."""
     is_valid: bool
     """False if that answer had no valid exit command."""
+    is_repeated: bool
+    """Whether the question is all that it says."""
     reviewed: Interaction | None
     """The answer of the doer that was reviewed, if the last answer is a reviewer's."""
     question: dict[str, Any] | None
@@ -174,15 +190,18 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
     said = " ".join(state.last.summary.split()) if state.last is not None else ""
     reason = head.item.reason if head.item is not None else " ".join(state.reason.split())
     plan = plans.find_waiting_plan(data)
+    question = waiting.find_question(data)
+    is_valid = answer is not None and bool(answer.response.actions)
     criteria = spec.acceptance_criteria or []
     return Overview(
         task=spec.prompt or state.title,
         criteria=[criteria] if isinstance(criteria, str) else list(criteria),
         step_task=read_step_task(str(head.job.path), state.step),
         answer=answer,
-        is_valid=answer is not None and bool(answer.response.actions),
+        is_valid=is_valid,
+        is_repeated=is_valid and question is not None and " ".join(str(question["question"]).split()) == said,
         reviewed=read_interaction(done) if done is not None and asked is not done else None,
-        question=waiting.find_question(data),
+        question=question,
         reason="" if reason == said else reason,
         plan=plans.render_plan_lines(plan["output"]) if plan and plans.is_plan(plan.get("output")) else [],
         checks=[

@@ -25,6 +25,7 @@ from logist.quick_model import BaseModel, ValidationError
 from logist.regular_files import read_regular
 from logist.store import files
 from logist.web.job_view import JobHead
+from logist.web.private_folders import is_private_directory, make_private_directory
 
 MOST_COMMENTS = 50
 """Drafts of one steward for one job."""
@@ -111,15 +112,20 @@ class CommentDrafts:
         # The time of creation: a job that gets the id of a deleted one doesn't get its comments.
         owner = "\0".join((head.id, head.state.created_at, self._steward))
         name = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        self.folder: Path = head.project.home / "serve" / "drafts" / name
+        serve = head.project.home / "serve"
+        self._folders = (serve, serve / "drafts", serve / "drafts" / name)
+        self.folder: Path = self._folders[-1]
 
     def load(self) -> list[LineComment]:
-        """Return the comments, in the order of files and lines. Those that a note already contains are removed."""
+        """Return the comments that no note contains yet, in the order of files and lines. Only reads."""
+        return self._load()[0]
+
+    def _load(self) -> tuple[list[LineComment], set[str]]:
+        """Return the comments, and the ids of those that a note contains."""
         comments = [comment for comment in map(self._read, self._list_files()) if comment is not None]
         sent = self._find_sent([each for each in comments if each.revision < self._head.state.revision])
-        self.remove(sent)
         left = [comment for comment in comments if comment.id not in sent]
-        return sorted(left, key=lambda each: (each.path, each.line, each.made_at))
+        return sorted(left, key=lambda each: (each.path, each.line, each.made_at)), sent
 
     def add(self, comment: LineComment) -> None:
         """Keep a comment. Raises UsageError if it is empty or too long, Refused if there are too many."""
@@ -133,9 +139,11 @@ class CommentDrafts:
                 raise UsageError(f"too long: {len(value):,} characters, at most {most:,}", where=name)
         if not _ID.fullmatch(comment.id) or not 0 < comment.line < 10**9 or not comment.path:
             raise UsageError("not a comment on a line", where=f"{comment.path[:60]}:{comment.line}")
-        self._require_room([each for each in self.load() if each.id != comment.id], comment)
-        with files.convert_os_errors(self.folder):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        left, sent = self._load()
+        self._require_room([each for each in left if each.id != comment.id], comment)
+        self.remove(sent)
+        for folder in self._folders:
+            make_private_directory(folder)
         files.replace_file(self.folder / comment.id, files.dump_json(comment.model_dump(mode="json")))
 
     def _require_room(self, others: Sequence[LineComment], comment: LineComment) -> None:
@@ -151,7 +159,7 @@ class CommentDrafts:
     def remove(self, ids: Iterable[str]) -> None:
         """Remove comments; those that are not there any more are no problem."""
         for comment_id in ids:
-            if _ID.fullmatch(comment_id):
+            if _ID.fullmatch(comment_id) and self._is_own_folder():
                 path = self.folder / comment_id
                 with files.convert_os_errors(path), suppress(FileNotFoundError):
                     os.unlink(path)
@@ -161,13 +169,21 @@ class CommentDrafts:
         return place_comments(self._head, self.load())
 
     def _list_files(self) -> list[str]:
+        if not self._is_own_folder():
+            return []
         try:
             return [name for name in os.listdir(self.folder) if _ID.fullmatch(name)]
         except OSError:
             return []
 
+    def _is_own_folder(self) -> bool:
+        return all(map(is_private_directory, self._folders))
+
     def _read(self, name: str) -> LineComment | None:
         try:
+            # What came with a repository is not the steward's own text: git writes files that others can read.
+            if (self.folder / name).lstat().st_mode & 0o077:
+                return None
             return LineComment.model_validate_json(read_regular(self.folder / name, _MOST_BYTES))
         except (OSError, ValueError, ValidationError):
             return None  # written by somebody else, or removed by another page

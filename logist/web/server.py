@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import socket
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,11 +22,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from logist.errors import LogistError, Refused, StorageError, UsageError
+from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base.project import ProjectContext
+from logist.lazy_modules import load_all
 from logist.store import files
 from logist.web import pages, site
 from logist.web.guard import Guard
+from logist.web.private_folders import make_private_directory
 from logist.web.served_project import ServedProject
 from logist.web.sessions import LINKS, Sessions, create_link, remove_links
 from logist.web.site import Form, Site, get_session, get_site, post_handler
@@ -118,7 +120,7 @@ def claim_folder(home: Path, port: int) -> Iterator[Path]:
     folder = home / FOLDER / str(port)
     home.mkdir(parents=True, exist_ok=True)
     for each in (home / FOLDER, folder, folder / LINKS):
-        _make_private_directory(each)
+        make_private_directory(each)
     files.replace_file(home / FOLDER / ".gitignore", b"*\n")  # nothing in it is for others
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -127,24 +129,6 @@ def claim_folder(home: Path, port: int) -> Iterator[Path]:
         yield folder
     finally:
         os.close(descriptor)
-
-
-def _make_private_directory(path: Path) -> None:
-    """Make a directory that only its owner can write to.
-
-    A repository can bring along a `.logist`, in which this may be a link: then the server would write and remove files
-    elsewhere. And who can write to the directory of the links can make one.
-    """
-    try:
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-        status = path.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            fix = f"remove it, then try again: {path}"
-            raise StorageError("must be a directory of yours, and no link", where=str(path), fix=fix)
-        path.chmod(0o700)
-    except OSError as error:
-        raise StorageError(f"can't create the directory: {error.strerror}", where=str(path)) from error
 
 
 def _lock(descriptor: int, folder: Path) -> None:
@@ -218,7 +202,9 @@ def serve(
                 timeout_graceful_shutdown=CLOSE_SECONDS,
             )
             server = _Server(config)
+            logging.getLogger("uvicorn.error").addFilter(_is_error)
             show_link(create_link(folder, port), port)
+            load_all()  # threads must not load them at once, and Logist may be upgraded while the server runs
             # While the person opens the link, so that the first page doesn't wait for it.
             threading.Thread(target=_look_ahead, args=(project,), daemon=True).start()
             asyncio.run(_serve_until_stopped(server, listening, project, is_stopped))
@@ -227,6 +213,13 @@ def serve(
 def _look_ahead(project: ServedProject) -> None:
     with contextlib.suppress(LogistError):  # the page shows it
         project.look()
+    load_all()  # Logist may be upgraded while the server runs: its modules must fit each other
+
+
+def _is_error(record: logging.LogRecord) -> bool:
+    """Whether a message is about an error, and not about a request that the end of the server has cut off."""
+    is_cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not is_cut_off and "timeout graceful shutdown exceeded" not in record.getMessage()
 
 
 class _Server(uvicorn.Server):

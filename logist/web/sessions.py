@@ -12,8 +12,8 @@ import json
 import os
 import re
 import secrets
+import shutil
 import time
-from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from threading import Lock
@@ -99,6 +99,12 @@ class Sessions:
                 del self._sessions[next(iter(self._sessions))]
         return cookie
 
+    def is_open(self, session: WebSession) -> bool:
+        """Whether a session has not ended."""
+        with self._lock:
+            is_known = any(each is session for each in self._sessions.values())
+        return is_known and time.time() - session.started <= SESSION_SECONDS
+
     def end(self, session: WebSession) -> None:
         """End a session."""
         with self._lock:
@@ -121,10 +127,17 @@ class Sessions:
 
 
 def remove_links(folder: Path) -> None:
-    """Remove the links of an earlier server."""
-    with suppress(OSError):
-        for name in os.listdir(folder / LINKS):
-            os.unlink(folder / LINKS / name)
+    """Remove the links of an earlier server, and what else may have come with a repository.
+
+    Raises StorageError if something is left: it could be a link that somebody knows.
+    """
+    links = folder / LINKS
+    with files.convert_os_errors(links):
+        for entry in os.scandir(links):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)
 
 
 def _hash_key(key: str) -> str:

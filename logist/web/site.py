@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, cast
 from urllib.parse import parse_qsl, quote
 
@@ -20,7 +21,7 @@ from logist.core.money import amounts
 from logist.core.text.counts import format_count
 from logist.errors import Busy, Damaged, LogistError, Refused, UsageError
 from logist.web import texts
-from logist.web.served_project import ServedProject
+from logist.web.served_project import SeenJobs, ServedProject
 from logist.web.sessions import Sessions, WebSession
 
 MOST_FIELDS = 200
@@ -48,7 +49,8 @@ class Site:
             "age": _format_time_since,
             "local": _format_local_time,
             "money": amounts.format_money,
-            "path": lambda value: quote(str(value), safe=""),
+            "cents": _format_cents,
+            "path": lambda value: quote(str(value), safe="", errors="replace"),
             "count": format_count,
             "duration": texts.format_age,
             "cost": format_cost,
@@ -58,18 +60,27 @@ class Site:
     def render(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
         """Return a page."""
         session: WebSession | None = request.scope["session"]
-        seen = self.project.look() if session is not None else None
+        seen = self._look() if session is not None else None
+        # A script in the background must not take the messages for the page that a person is about to see.
+        is_page = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
         common = {
-            "base": self.sessions.prefix,
+            "base": self.sessions.prefix if session is not None else "",  # it is a secret
             "project": self.project.name,
             "steward": session.steward if session is not None else None,
             "waiting": sum(item.snoozed_until is None for item in seen.inbox) if seen is not None else 0,
             "seen": seen.number if seen is not None else 0,
-            "messages": session.take_messages() if session is not None else [],
+            "messages": session.take_messages() if session is not None and is_page else [],
             "here": request.url.path,
         }
         page = self._templates.get_template(template).render(**common, **values)
         return HTMLResponse(page.encode("utf-8", "replace"), code)
+
+    def _look(self) -> SeenJobs | None:
+        """Return all jobs; None if they can't be listed, since the page that says so needs them too."""
+        try:
+            return self.project.look()
+        except LogistError:
+            return None
 
     def redirect(self, path: str) -> Response:
         """Return a redirection to a page, after a form was posted."""
@@ -94,9 +105,10 @@ def post_handler(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             form = parse_form(await request.body())
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
-        except ValueError as error:
+        except ValueError:
+            text = f"It must be UTF-8 in the encoding of a form, with at most {MOST_FIELDS} fields."
             return get_site(request).render(
-                request, "error.html", 400, title="The form can't be read", text=str(error), advice=None
+                request, "error.html", 400, title="The form can't be read", text=text, advice=None
             )
         response = await run_in_threadpool(handler, request, form)
         get_site(request).project.expect_change()
@@ -139,6 +151,11 @@ def describe_error(error: LogistError) -> str:
     """Return what is wrong, and where, without the advice."""
     details = "".join(f"\n{detail}" for detail in error.details)
     return f"{error.where}: {error.message}{details}" if error.where else error.message + details
+
+
+def _format_cents(cents: float) -> str:
+    """Return an amount in US cents as money; a limit may be so large that a float of a smaller unit is infinite."""
+    return amounts.format_money(round(Fraction(cents) * 1_000_000))
 
 
 def _format_time_since(timestamp: object) -> str:

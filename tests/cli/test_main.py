@@ -232,6 +232,49 @@ def test_help_that_nobody_reads(desk: Desk, args: list[str]) -> None:
     assert unread(desk, *args) == (0, b"")
 
 
+@pytest.mark.parametrize("args", [["--help"], ["--version"]])
+def test_help_that_nobody_reads_without_buffers(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    """As Python writes in most containers."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    assert unread(desk, *args) == (0, b"")
+
+
+@pytest.mark.parametrize("size", [10, 5000, 20_000])
+def test_the_rest_of_the_output_on_a_full_disk(size: int) -> None:
+    code = f"""
+import sys
+import logist.cli.main
+
+main = sys.modules["logist.cli.main"]  # logist.cli.main is the function
+main.run_command_line = lambda args: sys.stdout.write("x" * {size}) and 0
+main.main()
+"""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=process_environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode != 0, done.stderr
+
+
+def test_a_profiler_prints_what_it_has_measured(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cProfile", "-m", "logist", "--version"],
+        cwd=tmp_path,
+        env=process_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "function calls" in done.stdout
+
+
 @pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed(desk: Desk, closed: str) -> None:

@@ -12,6 +12,7 @@ import pickle
 import re
 import sys
 import tarfile
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
@@ -347,6 +348,8 @@ def test_data_of_a_known_shape_is_read_like_the_first() -> None:
         Node.model_validate(wrong)
     assert [problem["loc"] for problem in caught.value.errors()] == [("size",), ("inner", "size")]
     assert Node.model_validate({"name": "e", "size": True, "inner": None}).size == 1
+    ordered = [Node.model_validate(OrderedDict(name=name)) for name in "fg"]
+    assert [type(vars(node)) for node in ordered] == [dict, dict]
 
 
 def test_an_unknown_field_hides_nothing_of_the_class() -> None:

@@ -14,6 +14,7 @@ from logist.errors import StorageError
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.workspace.checkpoint import kept_packs, packs
+from logist.workspace.files import removal
 from tests import support
 from tests.jobs.bench import Bench
 from tests.jobs.conftest import MakeBench
@@ -190,6 +191,45 @@ def test_packs_that_another_command_removes_are_copied(
     require_sound(b, "two")
     assert list_inodes(b, "one").isdisjoint(list_inodes(b, "two"))
     assert not list((b.folder("two") / "git").glob("pack-*"))
+
+
+def test_packs_that_are_removed_before_they_are_listed_are_copied(
+    b: Bench, git_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(b, "one", git_repo)
+    find = kept_packs.find_kept
+
+    def find_and_remove(folder: Path, commit: str) -> Path | None:
+        found = find(folder, commit)
+        assert found is not None
+        shutil.rmtree(folder)
+        return found
+
+    monkeypatch.setattr(kept_packs, "find_kept", find_and_remove)
+    create(b, "two", git_repo)
+    require_sound(b, "two")
+
+
+@pytest.mark.parametrize("what", ["", "COMMIT", "COMMIT/objects", "COMMIT/objects/pack"])
+def test_packs_that_a_link_leads_to_are_not_used(b: Bench, git_repo: Path, tmp_path: Path, what: str) -> None:
+    """A clone may contain a link to a directory of another user of this machine, who knows its inode and times."""
+    start = create(b, "one", git_repo)
+    linked = find_folder(b) / what.replace("COMMIT", start)
+    elsewhere = linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(elsewhere)
+    create(b, "two", git_repo)
+    require_sound(b, "two")
+    assert list_inodes(b, "one").isdisjoint(list_inodes(b, "two"))
+
+
+def test_what_a_killed_removal_has_left_is_removed(b: Bench, git_repo: Path) -> None:
+    create(b, "one", git_repo)
+    trash = find_folder(b) / removal.TRASH.decode()
+    trash.mkdir()
+    next(find_folder(b).glob("*/objects")).parent.rename(trash / "0")
+    record_decision(b.project, "one", Kind.CANCEL)
+    delete_job(b.project, "one", force=True)
+    assert not find_folder(b).exists()
 
 
 def test_what_a_killed_command_has_left_is_removed(b: Bench, git_repo: Path) -> None:

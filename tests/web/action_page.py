@@ -36,7 +36,7 @@ class ActionPage:
         self.desk = desk
         self._env = desk.env | dict(env or {})
         folder = desk.home / "serve" / str(PORT)
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "links").mkdir(parents=True, exist_ok=True)
         self.served = ServedProject(self._open)
         self.sessions = Sessions(folder, PORT, "ada")
         self.base = self.sessions.prefix

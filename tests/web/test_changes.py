@@ -43,7 +43,7 @@ class Page:
     """A browser of one steward, without JavaScript."""
 
     def __init__(self, bench: Bench, folder: Path, steward: str | None = None) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "links").mkdir(parents=True, exist_ok=True)
         sessions = Sessions(folder, PORT, "ada")
         base = f"http://127.0.0.1:{PORT}"
         app = build_app(ServedProject(lambda: bench.project), sessions, PORT)
@@ -381,13 +381,16 @@ def test_comments_that_a_killed_server_has_sent_are_not_sent_again(page: Page, b
     content = draft.read_bytes()
     page.decide("reject", entered="See below.")
     draft.write_bytes(content)  # as if it was killed after the decision was recorded
+    draft.chmod(0o600)
     assert "not sent yet" not in page.get("/jobs/j")
-    assert list_drafts(bench) == []
+    assert list_drafts(bench) == [draft]  # a GET removes nothing
+    page.comment("app.py:12", "And another.")
+    assert draft not in list_drafts(bench)
 
 
 def test_a_new_job_with_the_id_of_a_deleted_one_does_not_get_its_comments(page: Page, bench: Bench) -> None:
     page.comment("app.py:11", "Use a constant.")
-    page.decide("cancel")
+    page.post("/jobs/j/act/cancel", page.read_fields(page.get("/jobs/j"), "/jobs/j/act/cancel"))
     support.git(bench.workspace(), "status")
     from logist.jobs.steward.job_deletion import delete_job
 
@@ -403,6 +406,10 @@ def test_files_among_the_drafts_that_are_no_comments_are_ignored(page: Page, ben
     folder = list_drafts(bench)[0].parent
     (folder / "0123456789abcdef").write_text('{"id": 1}')
     (folder / "1123456789abcdef").symlink_to("/etc/passwd")
+    [own] = [each for each in list_drafts(bench) if b"constant" in each.read_bytes()]
+    planted = folder / "2123456789abcdef"
+    planted.write_text(own.read_text().replace("constant", "back door"))
+    planted.chmod(0o644)  # as git writes files
     assert "1 comment on lines, not sent yet" in page.get("/jobs/j")
 
 

@@ -24,6 +24,7 @@ from logist.cli.show.output import Diagnostic, Line, Output
 from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
+from logist.lazy_modules import load_all
 
 if TYPE_CHECKING:
     from logist.errors import LogistError
@@ -291,6 +292,7 @@ def _run_rounds(
 
 
 def _wait_for_next_round(project: ProjectContext) -> None:
+    load_all()  # Logist may be upgraded meanwhile: its modules must fit each other
     end = project.clock.monotonic() + project.settings.poll_interval_seconds
     while not project.stopping() and project.clock.monotonic() < end:
         threading.Event().wait(LOOK_SECONDS)

@@ -21,6 +21,7 @@ from logist.cli.show import render
 from logist.cli.show.consoles import create_console
 from logist.cli.show.output import Line, Screen
 from logist.config.environment import Environment
+from logist.lazy_modules import load_all
 
 HINT = "press q to stop watching"
 _LOOK_SECONDS = 0.1
@@ -87,6 +88,7 @@ class LiveScreen:
 
     def wait(self, seconds: float) -> None:
         """Wait for that time, a key or a signal."""
+        load_all()  # Logist may be upgraded meanwhile: its modules must fit each other
         until = time.monotonic() + seconds
         while self.is_open and not self._is_stopped() and (left := until - time.monotonic()) > 0:
             if self._mode is None:

@@ -127,9 +127,23 @@ def has_reader_left() -> bool:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
+        has_left = True
+    else:
+        has_left = _is_closed_pipe(sys.stdout)  # with PYTHONUNBUFFERED, nothing is left to flush
+    if has_left:
         _drop_stream(sys.stdout)
-        return True
-    return False
+    return has_left
+
+
+def _is_closed_pipe(stream: TextIO) -> bool:
+    import select
+
+    poll = select.poll()
+    try:
+        poll.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # no file, in tests
+        return False
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def write_buffered_output() -> bool:

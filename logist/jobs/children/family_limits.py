@@ -28,6 +28,7 @@ from logist.jobs.base import family
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
 from logist.jobs.turn import agent_calls, next_request, unfinished_turns
+from logist.lazy_modules import load_all
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def _wait_for_room(session: Session, spec: EffectiveSpec, halt: Halt) -> None:
     """Wait until other calls have ended and left room, or something else prevents this call."""
     project, job_id = session.project, session.job.id
     current: Halt | None = halt
+    load_all()  # Logist may be upgraded meanwhile: its modules must fit each other
     while current is not None and current.calls_out:
         _raise_if_stopping(session)
         threading.Event().wait(LOOK_SECONDS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logist.errors import Refused
@@ -9,9 +11,11 @@ from logist.jobs.steward.review_hash import compute_review_hash
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from logist.core.model import Change
+    from logist.core.model import Change, State
     from logist.core.model.commands import ApproveCommand
+    from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.session import Session
+    from logist.store import JobDir
     from logist.workspace.reading import Content
 
 NAMED = 5
@@ -60,6 +64,19 @@ def bind_approval(session: Session, command: ApproveCommand, seen: str | None) -
             raise Refused("files changed while you approved them", where=str(job.workspace), fix=fix)
     update = {"review_hash": str(current), "seen": seen is not None}
     return BoundApproval(command.model_copy(update=update), checkpoint)
+
+
+def carry_seen(project: ProjectContext, job: JobDir, state: State, seen: str) -> Callable[[int], str]:
+    """Return what names the work that a steward has seen at a later revision, which only records what they decided.
+
+    `seen`: the review hash of what the steward has seen. Raises Refused if that has changed already, UsageError for an
+    invalid hash.
+    """
+    current = compute_review_hash(project, job, state)
+    if changed := current.describe_changes(seen):
+        fix = f"to see it as it is now: logist job diff --job {job.id}"
+        raise Refused(f"the work has changed since you saw it: {', '.join(changed)}", where="--seen", fix=fix)
+    return lambda revision: str(replace(current, revision=revision))
 
 
 def require_revision(session: Session, revision: int | None) -> None:

@@ -15,6 +15,7 @@ from logist.errors import Refused, UsageError
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
+from logist.jobs.steward import approved_work
 from logist.jobs.steward.job_edits import configure_job
 from logist.jobs.steward.job_merge import merge_job
 from logist.jobs.steward.role_switch import switch_role
@@ -214,13 +215,12 @@ def make_decision(
         project.open_job(job_id).end_wait()
         return CommandResult(job_id, shown)
     if choice.name == "merge":
-        return merge_job(project, job_id).result
+        return merge_job(project, job_id, revision=shown.revision).result
     if choice.name == "switch":
-        revision = switch_role(project, job_id, entered.strip()).state.revision
+        revision = switch_role(project, job_id, entered.strip(), revision=shown.revision).state.revision
         return record_decision(project, job_id, Kind.RESUBMIT, revision=revision)
     if choice.name == "carry_out":
-        revision = switch_role(project, job_id, CARRIER).state.revision
-        return record_decision(project, job_id, Kind.APPROVE, revision=revision)
+        return _approve_plan(project, job_id, shown, seen)
     kind, command = _build_command(shown, choice, entered)
     texts = (Input.NOTE, Input.OPTIONAL_NOTE)
     return record_decision(
@@ -234,10 +234,18 @@ def make_decision(
     )
 
 
+def _approve_plan(project: ProjectContext, job_id: str, shown: State, seen: str | None) -> CommandResult:
+    """Switch the role to the one that carries out the plan, and approve exactly what the person has seen."""
+    name_seen = approved_work.carry_seen(project, project.open_job(job_id), shown, seen) if seen else None
+    revision = switch_role(project, job_id, CARRIER, revision=shown.revision).state.revision
+    seen = name_seen(revision) if name_seen is not None else None
+    return record_decision(project, job_id, Kind.APPROVE, revision=revision, seen=seen)
+
+
 def require_unchanged(project: ProjectContext, job_id: str, shown: State) -> None:
     """Raise Refused if the job has changed since a person has seen it in the state `shown`.
 
-    For decisions of several steps, and before a person's answer is read; `record_decision` checks again under the lock.
+    Before a person's answer is read, and anything is done; what records the decision checks again under the lock.
     """
     state = load_session(project, project.open_job(job_id)).state
     if state.revision != shown.revision:
@@ -292,5 +300,7 @@ def _raise_limit(project: ProjectContext, job_id: str, shown: State, entered: st
     if not now < limit < float("inf"):
         raise UsageError(f"expected a number above {now:g}", where=entered[:60] or "limit")
     value = int(limit) if limit.is_integer() or name == "max_allowed_iterations" else limit
-    revision = configure_job(project, job_id, {("limits", name): value}).state.revision
+    revision = configure_job(
+        project, job_id, {("limits", name): value}, revision=shown.revision
+    ).state.revision
     return record_decision(project, job_id, Kind.RESUME, revision=revision)

@@ -10,6 +10,7 @@ from logist.jobs.base import specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import open_session
+from logist.jobs.steward import approved_work
 from logist.jobs.turn import answer_recording
 
 DECIDES_MERGE = frozenset({"review_mode", "auto_merge", "approval", "review"})
@@ -17,14 +18,20 @@ DECIDES_MERGE = frozenset({"review_mode", "auto_merge", "approval", "review"})
 
 
 def configure_job(
-    project: ProjectContext, job_id: str, changes: dict[tuple[str, ...], object | None]
+    project: ProjectContext,
+    job_id: str,
+    changes: dict[tuple[str, ...], object | None],
+    *,
+    revision: int | None = None,
 ) -> CommandResult:
     """Set fields of job.yaml (None removes one), and record the new spec in the history.
 
+    `revision`: refuse if the job is not at this revision any more; checked under the lock.
     Raises InvalidFile when the result is not valid; then nothing is written.
     """
     with open_session(project, job_id, "job config") as session:
         settled = answer_recording.record_pending_first(session)
+        approved_work.require_revision(session, revision)
         if session.state.status in TERMINAL:
             fix = next_command(session.state, job_id)
             raise Refused(f"can't change the job: it is {session.state.status}", fix=fix)
@@ -40,6 +47,8 @@ def configure_job(
         return CommandResult(job_id, session.state, (*settled, *recorded), warnings=warnings)
 
 
-def set_rank(project: ProjectContext, job_id: str, value: int) -> CommandResult:
+def set_rank(
+    project: ProjectContext, job_id: str, value: int, *, revision: int | None = None
+) -> CommandResult:
     """Set the job's position in the queue; a lower rank runs earlier."""
-    return configure_job(project, job_id, {("rank",): value})
+    return configure_job(project, job_id, {("rank",): value}, revision=revision)

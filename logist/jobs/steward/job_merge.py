@@ -28,7 +28,7 @@ from logist.errors import LogistError, Refused, Stopped, UsageError
 from logist.jobs.base import source_repository, specs
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
-from logist.jobs.steward import signed_decisions
+from logist.jobs.steward import approved_work, signed_decisions
 from logist.jobs.turn import answer_recording
 from logist.quick_dataclass import dataclass
 from logist.workspace import merge as publishing
@@ -62,12 +62,13 @@ def merge_job(
     repository: Path | None = None,
     wait: float = 0.0,
     by_itself: bool = False,
+    revision: int | None = None,
 ) -> MergeResult:
     """Merge the work of a job, create only its branch, or show what a merge would do (see publishing.MODES).
 
     `repository`: another one than the job's own, such as a clone of it. Work that conflicts makes the job
-    STUCK if the merge is automatic (`by_itself`); a person gets Refused, and nothing is recorded. Raises
-    Refused.
+    STUCK if the merge is automatic (`by_itself`); a person gets Refused, and nothing is recorded.
+    `revision`: refuse if the job is not at this revision any more; checked under the lock. Raises Refused.
     """
     if mode == "look":
         session = load_session(project, project.open_job(job_id))
@@ -80,6 +81,7 @@ def merge_job(
         project.trust.require_to_merge()
     with open_session(project, job_id, "job merge", wait=wait) as session:
         pending_entries = answer_recording.record_pending_first(session, then_refuse=True)
+        approved_work.require_revision(session, revision)
         signed_decisions.require_signed_approval(session)
         if by_itself:
             _require_automatic_merge_allowed(session)

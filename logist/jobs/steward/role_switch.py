@@ -10,7 +10,7 @@ from logist.jobs.base import specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
-from logist.jobs.steward import agent_stop
+from logist.jobs.steward import agent_stop, approved_work
 from logist.jobs.turn import answer_recording
 from logist.roles import role_hash
 
@@ -36,12 +36,14 @@ def switch_role(
     note: str | None = None,
     wait: float = 0.0,
     ends_agent: bool = False,
+    revision: int | None = None,
 ) -> CommandResult:
     """Record that the role `name` does the work from now on; None: the role that the job itself names.
 
     It applies until the next switch, through restep and rerun too, and does not affect the reviewer.
     `ends_agent`: an agent that works on the job is ended first, and what is known of its answer recorded;
-    without it, Busy. Raises what `find_needless_switch` raises, and Refused for a job that has ended.
+    without it, Busy. `revision`: refuse if the job is not at this revision any more; checked under the lock.
+    Raises what `find_needless_switch` raises, and Refused for a job that has ended.
     """
     _require_known(project, name)
     if ends_agent:
@@ -49,6 +51,7 @@ def switch_role(
         wait = max(wait, agent_stop.LEAVE_SECONDS)
     with open_session(project, job_id, "job role", wait=wait) as session:
         settled = answer_recording.record_pending_first(session, then_refuse=not ends_agent)
+        approved_work.require_revision(session, revision)
         _refuse_ended(session)
         spec, changed = session.detect_spec_change()
         if unchanged_result := _describe_unchanged(session, spec, name):

@@ -225,13 +225,17 @@ def _read_spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Intera
     return session.detect_spec_change()
 
 
-def restep_job(project: ProjectContext, job_id: str, to: int, *, note: str | None = None) -> CommandResult:
+def restep_job(
+    project: ProjectContext, job_id: str, to: int, *, note: str | None = None, revision: int | None = None
+) -> CommandResult:
     """Restore state and workspace to what interaction `to` started from, manual edits included.
 
-    The recorded usage stays. The workspace is unchanged if no agent has worked since.
+    The recorded usage stays. The workspace is unchanged if no agent has worked since. `revision`: as for
+    `record_decision`.
     """
     with open_session(project, job_id, "job restep") as session:
         answer_recording.record_pending_first(session, then_refuse=True)
+        approved_work.require_revision(session, revision)
         if not 2 <= to <= session.state.revision:
             raise UsageError(
                 f"interaction {to} not found", where="--to", fix=f"choose 2 to {session.state.revision}"
@@ -275,13 +279,16 @@ def rerun_job(
     clean: bool = True,
     keep_files: bool = False,
     note: str | None = None,
+    revision: int | None = None,
 ) -> CommandResult:
     """Start the job over: no usage, workspace as at the start.
 
     `clean` False leaves the workspace unchanged; `keep_files` copies the artefacts to `attachments/` first.
+    `revision`: as for `record_decision`.
     """
     with open_session(project, job_id, "job rerun") as session:
         answer_recording.record_pending_first(session, then_refuse=True)
+        approved_work.require_revision(session, revision)
         options = {"clean_git": clean, "keep_files": keep_files}
         request = {"action": "rerun", "job_id": job_id, "options": options}
         start = session.state.start_checkpoint if clean else None

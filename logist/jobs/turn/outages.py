@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from logist.agents.courier import ask_files
 from logist.agents.protocol import MODEL_AGENTS
 from logist.errors import Stopped
+from logist.lazy_modules import load_all
 from logist.store import JobDir, provider_wait
 from logist.store.progress import Activity, ActivityRecord
 from logist.store.provider_wait import ProviderWait
@@ -207,6 +208,7 @@ def sleep_until_next_try(project: ProjectContext, job: JobDir, wait: ProviderWai
     if wait.gave_up or due > deadline:
         return False
     began = clock.monotonic()
+    load_all()  # Logist may be upgraded meanwhile: its modules must fit each other
     try:
         while (
             clock.monotonic() < due and job.read_wait(wait.revision) == wait and count_left(clock, wait) > 0

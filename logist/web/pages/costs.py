@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 
 from markupsafe import Markup
@@ -16,9 +17,11 @@ from logist.core.history.statistics import Tally
 from logist.core.history.statistics_words import RunEnding
 from logist.core.money import amounts
 from logist.core.text.counts import format_count
+from logist.errors import UsageError
 from logist.jobs.archive.daily_statistics import BY, DailyTotals
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.quick_dataclass import dataclass
+from logist.web.served_project import SeenJobs, ServedProject
 from logist.web.site import get_site
 
 PERIODS = ("7", "30", "90", "all")
@@ -51,8 +54,7 @@ def show_costs(request: Request) -> Response:
     asked = request.query_params.get("days", "")
     period = asked if asked in PERIODS else DEFAULT_PERIOD
     seen = site.project.look()
-    archives = (Archive.from_job(site.project.open_job(job_id)) for job_id in seen.rows)
-    totals = site.project.costs.gather(archives, seen.stamps)
+    totals = site.project.costs.gather(_iter_archives(site.project, seen), seen.stamps)
     today = datetime.now().astimezone().date()
     first = find_first_day(totals, period, today)
     runs = {day: tally for day, tally in _add_by(totals, "day").items() if first.isoformat() <= day}
@@ -77,6 +79,12 @@ def show_costs(request: Request) -> Response:
         if all_runs.used.microcents or all_runs.runs or totals.ended
         else [],
     )
+
+
+def _iter_archives(project: ServedProject, seen: SeenJobs) -> Iterator[Archive]:
+    for job_id in seen.rows:
+        with suppress(UsageError):  # it was just deleted
+            yield Archive.from_job(project.open_job(job_id))
 
 
 def find_first_day(totals: DailyTotals, period: str, today: date) -> date:

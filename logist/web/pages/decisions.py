@@ -57,7 +57,7 @@ def _make(head: JobHead, choice: DecisionChoice, entered: str, seen: str | None)
     if choice.input is not Input.ANSWER:
         return make_decision(head.project, head.id, head.state, choice, entered, seen=seen)
     require_unchanged(head.project, head.id, head.state)
-    return do_poststep(head.project, head.id, GivenAnswer(entered), Choice())
+    return do_poststep(head.project, head.id, GivenAnswer(entered), Choice(), revision=head.state.revision)
 
 
 def finish(request: Request, job_id: str, result: CommandResult) -> Response:

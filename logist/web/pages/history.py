@@ -23,7 +23,7 @@ def show_history(request: Request) -> Response:
     head = load_job(request)
     count = head.state.revision
     pages = max(1, -(-count // PAGE_SIZE))
-    page = min(_read_number(request.query_params.get("page", "1")), pages)
+    page = min(_read_page_number(request.query_params.get("page", "")), pages)
     is_verified = count <= MOST_VERIFIED or "verify" in request.query_params
     return get_site(request).render(
         request,
@@ -55,6 +55,10 @@ def show_interaction(request: Request) -> Response:
         checked=None,
         **build_common(request, head, "history"),
     )
+
+
+def _read_page_number(text: str) -> int:
+    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 12 else 1
 
 
 def _read_number(text: str) -> int:

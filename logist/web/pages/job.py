@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from logist.core.model import TERMINAL
 from logist.jobs.steward.inbox_decisions import PAID_TEXT
 from logist.web.changes_query import ChangesQuery
 from logist.web.checked_answer import CheckedAnswer
@@ -102,10 +103,16 @@ def build_common(request: Request, head: JobHead, tab: str) -> dict[str, Any]:
         "state": head.state,
         "item": head.item,
         "tab": tab,
-        "tabs": [each for each in TABS if each[0] != "workflow" or head.state.workflow is not None],
+        "tabs": [each for each in TABS if _has_tab(head, each[0])],
         "needs_text": needs_text,
         "next_job": others[0] if others else None,
     }
+
+
+def _has_tab(head: JobHead, tab: str) -> bool:
+    if tab == "prompt":
+        return head.state.status not in TERMINAL
+    return tab != "workflow" or head.state.workflow is not None
 
 
 ROUTES = [Route("/jobs/{job}", show_job)]

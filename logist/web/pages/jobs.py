@@ -42,7 +42,9 @@ def show_jobs(request: Request) -> Response:
         tag=tag,
         page=number,
         pages=max(1, -(-len(found) // PAGE)),
-        link=lambda **changed: "?" + urlencode({"q": query, "status": status, "tag": tag, **changed}),
+        link=lambda **changed: (
+            "?" + urlencode({"q": query, "status": status, "tag": tag, **changed}, errors="replace")
+        ),
     )
 
 

@@ -24,10 +24,10 @@ function choose(step) {
 function useForm(key) {
   const forms = [...document.querySelectorAll(`form[data-key="${key}"]`)];
   if (!forms.length) return false;
-  const form = forms.find((each) => each.querySelector("textarea, input:not([type=hidden])")) || forms[0];
+  const form = forms.find((each) => each.querySelector("textarea, select, input:not([type=hidden])")) || forms[0];
   const details = form.closest("details");
   for (let outer = details; outer; outer = outer.parentElement.closest("details")) outer.open = true;
-  const field = form.querySelector("textarea, input:not([type=hidden])");
+  const field = form.querySelector("textarea, select, input:not([type=hidden])");
   if (field || details) {
     (field || form.querySelector("button")).focus();
   } else {
@@ -66,7 +66,7 @@ document.addEventListener("keydown", (event) => {
 // The inbox opens a job with #a or #r: the form of that key gets the focus, so that nothing is decided unseen.
 if (/^#[ar]$/.test(location.hash)) {
   const form = document.querySelector(`form[data-key="${location.hash[1]}"]`);
-  const field = form?.querySelector("textarea, input:not([type=hidden]), button");
+  const field = form?.querySelector("textarea, select, input:not([type=hidden]), button");
   if (field) {
     const details = form.closest("details");
     if (details) details.open = true;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -16,13 +17,14 @@ from pathlib import Path
 from logist.core.text.ids import is_commit
 from logist.regular_files import open_regular, read_regular
 from logist.workspace.checkpoint import packs
-from logist.workspace.files.removal import remove_directory
+from logist.workspace.files.removal import TRASH, remove_directory
 
 FOLDER = ".packs"
 """In the directory of the jobs; no job id begins with a dot. It may be removed at any time."""
 PACKS = Path("objects", "pack")
 _RECORD = "kept.json"
 _HALF = ".new-"
+_TRASH = os.fsdecode(TRASH)
 _LONGEST_RECORD = 100_000
 """Maximum bytes of a record."""
 
@@ -43,8 +45,14 @@ def find_kept(folder: Path, commit: str) -> Path | None:
 def _is_ours(kept: Path) -> bool:
     """Whether Logist has made the directory here: a clone may contain one, with objects of its author's choice.
 
-    The time of the last change of a directory can't be chosen, so the author of a clone can't record it.
+    The time of the last change of a directory can't be chosen, so the author of a clone can't record it. But a clone may
+    contain a link to a directory of its author on this machine.
     """
+    folder = kept.parent
+    if os.path.realpath(kept / PACKS) != os.path.join(
+        os.path.realpath(folder.parent), folder.name, kept.name, PACKS
+    ):
+        return False
     try:
         record = json.loads(read_regular(kept / _RECORD, _LONGEST_RECORD))
     except (OSError, ValueError, RecursionError):
@@ -91,7 +99,7 @@ def keep_packs(folder: Path, git_dir: Path, commit: str, names: frozenset[str]) 
         if not (_is_ours(kept) and _has_same_files(kept, git_dir, names)):
             try:
                 _link_packs(new, git_dir, names)
-                remove_directory(kept)
+                _remove(kept)
                 os.rename(new, kept)
             except OSError:  # some file systems have no hard links
                 remove_directory(new)
@@ -122,7 +130,17 @@ def remove_kept(folder: Path, but: str = "") -> None:
     """Remove the packs of all commits but this one, and what a killed command has left."""
     for name in os.listdir(folder):
         if name != but and (is_commit(name) or name.startswith(_HALF)):
-            remove_directory(folder / name)
+            _remove(folder / name)
+        elif name == _TRASH:  # what a killed removal has left; it has the layout of kept packs
+            shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    """Remove a directory with packs, or what a clone has in its place."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        remove_directory(path)
 
 
 def remove_unused(folder: Path) -> None:

@@ -8,6 +8,7 @@ objects of another repository (alternates) would break when that repository is c
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -41,6 +42,8 @@ def copy_commit(git: Git, source: Path, commit: str, kept: Path | None) -> None:
 def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
     indexes = packs.list_indexes(kept)
     if kept.name == commit:
+        if not indexes:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(kept))
         for index in indexes:
             _give_pack(index, git.git_dir, _link_file)
         return

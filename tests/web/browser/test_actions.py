@@ -41,12 +41,12 @@ def choose_option(page: Page) -> None:
 
 def reply(page: Page) -> None:
     page.get_by_label("Your answer").fill("Neither: use files.")
-    press(page, "Send")
+    press(page, "Send the reply")
 
 
 def try_again(page: Page) -> None:
     page.get_by_label("Note for the agent").first.fill("Try it.")
-    press(page, "Send")
+    page.locator("button.main").first.click()
 
 
 def override(page: Page) -> None:
@@ -81,7 +81,7 @@ def say_not_charged(page: Page) -> None:
 def cancel(page: Page) -> None:
     open_choice(page, "More")
     open_choice(page, "cancel the job")
-    press(page, "Cancel draft")
+    press(page, "Cancel the job")
 
 
 def finish_by_hand(page: Page) -> None:
@@ -91,7 +91,7 @@ def finish_by_hand(page: Page) -> None:
 
 def refuse_by_hand(page: Page) -> None:
     page.get_by_label("Why not").fill("The logs are gone.")
-    press(page, "Send back")
+    page.get_by_role("button", name="Not possible", exact=True).click()
 
 
 def end_wait(page: Page) -> None:
@@ -99,7 +99,7 @@ def end_wait(page: Page) -> None:
 
 
 def continue_at(page: Page) -> None:
-    page.get_by_label("Step to continue at").fill("ask")
+    page.get_by_label("Step to continue at").select_option("ask")
     press(page, "Try again")
 
 
@@ -113,7 +113,7 @@ def carry_out(page: Page) -> None:
 
 def switch_role(page: Page) -> None:
     open_choice(page, "try again with another role")
-    page.get_by_label("Name of the role").fill("Worker")
+    page.get_by_label("Role", exact=True).first.select_option("Worker")
     press(page, "Switch and try again")
 
 
@@ -210,8 +210,6 @@ INVALID: dict[str, tuple[str, Callable[[Page], None], str]] = {
         lambda page: page.get_by_label("Result").fill("{oops"),
         "the result is not valid JSON",
     ),
-    "no such role": ("permission", lambda page: page.get_by_label("Name").fill("Nobody"), "unknown role"),
-    "no such step": ("branch", lambda page: page.get_by_label("Step to").fill("none"), "none"),
 }
 
 

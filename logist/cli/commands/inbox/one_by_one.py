@@ -284,7 +284,9 @@ class InboxWalk:
             return False
         if choice.input is Input.ANSWER:
             require_unchanged(case.project, case.job_id, case.state)
-            result = do_poststep(case.project, case.job_id, GivenAnswer(entered), Choice())
+            result = do_poststep(
+                case.project, case.job_id, GivenAnswer(entered), Choice(), revision=case.state.revision
+            )
         else:
             result = make_decision(case.project, case.job_id, case.state, choice, entered, seen=case.seen)
         self.decided += 1

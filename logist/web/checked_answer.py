@@ -35,9 +35,11 @@ def _describe(result: CommandResult, text: str) -> CheckedAnswer:
     if not entry.response.actions:
         return CheckedAnswer(False, (f"{entry.reason}{_find_line(text)}", would))
     missing = [each.path for each in entry.observed.evidence if not each.exists] if entry.observed else []
-    lines = [f"Valid: {', '.join(entry.response.actions)}. {would}{_describe_reason(entry, result.state)}"]
+    title = "Evidence is missing" if missing else "Valid"
+    lines = [f"{title}: {', '.join(entry.response.actions)}. {would}{_describe_reason(entry, result.state)}"]
     lines += [f"Evidence file not found: {path}" for path in missing]
-    lines += [f"Warning: {warning}" for warning in entry.response.warnings]
+    said = {f"evidence file not found: {path}" for path in missing}
+    lines += [f"Warning: {warning}" for warning in entry.response.warnings if warning not in said]
     return CheckedAnswer(not missing, tuple(lines))
 
 

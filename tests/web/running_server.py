@@ -20,6 +20,7 @@ class RunningServer:
         self._wanted = port
         self.link = ""
         self.port = 0
+        self._said = 0
 
     def __enter__(self) -> RunningServer:
         self._errors = (self._desk.place / "serve-errors.txt").open("w+b")
@@ -46,7 +47,7 @@ class RunningServer:
         self.process.wait(support.CRASHED)
         assert self.process.stdout is not None
         self.process.stdout.close()
-        errors = self.read_errors()
+        errors = "\n".join(self.read_errors().splitlines()[self._said :])
         self._errors.close()
         if kind is None:
             assert errors == "", errors
@@ -63,6 +64,12 @@ class RunningServer:
         """Return what the server has written to standard error."""
         self._errors.seek(0)
         return self._errors.read().decode()
+
+    def expect_said(self, text: str) -> None:
+        """Accept a line on standard error that begins so: it is no error. It must be all there is."""
+        (line,) = self.read_errors().splitlines()
+        assert line.startswith(text), line
+        self._said = 1
 
     def kill(self) -> None:
         """End the server as a crash does."""

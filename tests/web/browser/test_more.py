@@ -1,4 +1,4 @@
-"""What a person can do under "More" and from the history, in a real browser with the mouse, with JavaScript and without."""
+"""What a person can do besides a decision, under "More" and from the history, in a real browser with the mouse, with JavaScript and without."""
 
 from __future__ import annotations
 
@@ -53,9 +53,8 @@ def suspend(page: Page) -> None:
 
 
 def resume(page: Page) -> None:
-    form = open_more(page, "Continue the job")
-    form.get_by_label("Note for the agent").fill("Now.")
-    press(form, "Continue")
+    page.get_by_label("Note for the agent").first.fill("Now.")
+    press(page, "Continue")
 
 
 def change_limits(page: Page) -> None:
@@ -92,7 +91,7 @@ def change_tags(page: Page) -> None:
 
 
 def activate(page: Page) -> None:
-    press(open_more(page, "Start this draft"), "Start")
+    press(page, "Start")
 
 
 def fail(page: Page) -> None:
@@ -295,7 +294,7 @@ def test_a_merge_is_shown_before_it_is_made(desk: Desk, sit_at: SitAt, has_scrip
     make_finished(desk)
     person = sit_at(java_script_enabled=has_script)
     person.go_to_job("finished")
-    press(open_more(person.page, "Merge the work"), "See what would be merged")
+    press(person.page, "See what would be merged")
     expect(person.page.get_by_role("heading", name="What would be merged")).to_be_visible()
     expect(person.page.locator("pre")).to_contain_text("+<b>one</b>")
     merged = desk.place / "repo" / "a.txt"
@@ -327,6 +326,7 @@ def test_an_agent_is_stopped_only_with_the_tick(desk: Desk, sit: Sit, has_script
             person.expect_status("j1", "SUSPENDED")
             step.wait(support.CRASHED)
             person.leave()
+            server.expect_said("stopping the agent (courier pid ")
     assert desk.state()["status"] == "SUSPENDED"
     assert desk("job", "verify", "j1").code == 0
 
@@ -368,7 +368,12 @@ def test_an_answer_is_checked_while_a_person_types_it(desk: Desk, sit_at: SitAt)
     field.press_sequentially('{"action"')
     expect(said.locator(".bad").first).to_contain_text("invalid answer")
     field.fill(command(evidence_files=["gone.txt"]))
-    expect(said.locator(".bad").first).to_contain_text("Evidence file not found: gone.txt")
+    expect(said.locator(".bad")).to_have_text(
+        [
+            "Evidence is missing: COMPLETED. pending would be REVIEW_REQUIRED",
+            "Evidence file not found: gone.txt",
+        ]
+    )
     field.fill(command("STUCK", "Which port?"))
     expect(said.locator(".good")).to_have_text("Valid: STUCK. pending would be STUCK")
     assert desk.history("pending") == desk.history("pending")[:1]

@@ -49,7 +49,7 @@ def test_comments_on_lines_go_with_what_is_sent_back(desk: Desk, sit: Sit, has_s
         comments.get_by_role("link", name="src/b.py, line 2").click()
         expect(person.page.locator(".remark")).to_contain_text("Return <b>2</b>, please.")
         person.page.get_by_label("What is wrong").fill("Nearly.")
-        press(person, "r reject: say what is wrong, the work goes back")
+        press(person, "Send back")
         person.expect_status("approval", "PENDING")
         expect(person.page.locator(".comments")).to_have_count(0)
         person.leave()

@@ -47,8 +47,6 @@ def list_pages(person: Person) -> Iterator[str]:
 def open_merge(person: Person) -> None:
     """Look at what a merge would change."""
     person.go_to_job("merge")
-    person.page.locator("details.more > summary").click()
-    person.page.get_by_text("Merge the work").click()
     person.page.get_by_role("button", name="See what would be merged").click()
     expect(person.page.get_by_role("heading", name="What would be merged")).to_be_visible()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+import logist
 from logist.lazy_patterns import compile_on_use
 
 
@@ -24,3 +26,17 @@ def test_it_is_compiled_at_its_first_use() -> None:
     pattern = compile_on_use("(")  # invalid, which only compiling finds
     with pytest.raises(re.error):
         pattern.search("")
+
+
+def test_no_group_is_repeated_possessively() -> None:
+    """Python 3.11.0 to 3.11.4 match `(?:...)*+` wrongly if a group matches in part; `(?>(?:...)*)` means the same."""
+    repeated = re.compile(r"\)(?:[*+?]|\{[0-9,]+\})\+")
+    files = sorted(Path(logist.__file__).parent.rglob("*.py"))
+    assert len(files) > 300
+    found = [
+        f"{file.name}: {line}"
+        for file in files
+        for line in file.read_text("utf-8").splitlines()
+        if repeated.search(line)
+    ]
+    assert found == []

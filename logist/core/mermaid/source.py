@@ -32,7 +32,7 @@ _FRONT_MATTER = re.compile(
 )
 _TITLE = re.compile(r"^title[ \t]*:[ \t]+(.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"^[^\S\n]*%%(?!\{)[^\n]*(?:\n|\Z)", re.MULTILINE)
-_DIRECTIVE = re.compile(r"%%\{\s*\w++(?:\s*:)?\s*(?:\w++|(?:[^}]++|\}(?!%%))*+)\s*(?:\}%%)?", re.ASCII)
+_DIRECTIVE = re.compile(r"%%\{\s*\w++(?:\s*:)?\s*(?:\w++|(?>(?:[^}]++|\}(?!%%))*))\s*(?:\}%%)?", re.ASCII)
 _LEADING = re.compile(rf"\A{SPACE}+", re.ASCII)
 _TAG = re.compile(r"<(\w++)([^<>]*+)>", re.ASCII)
 _ATTRIBUTE = re.compile(r'="([^"]*)"')

@@ -178,7 +178,9 @@ class State(Recorded):
 
         def __getattr__(self, name: str) -> Any:
             """Allow `job.state.stuck` in tests by users, like in state.json."""
-            return getattr(self.place, name) if name in Place.model_fields else super().__getattr__(name)
+            if name in Place.model_fields:
+                return getattr(self.place, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @model_validator(mode="before")
     @classmethod

@@ -1,6 +1,6 @@
 """Recognizes secrets by their format: a table of patterns, one for each kind of key.
 
-Every search is linear: repetitions are possessive (`++`, no backtracking) or bounded. What would be expensive in
+Every search is linear: repetitions are possessive (`++`, no backtracking), atomic (`(?>...)`) or bounded. What would be expensive in
 a pattern is checked by `plausible` after a match.
 """
 
@@ -156,7 +156,7 @@ _NAMES = {
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 # A private key may be cut off before its end.
-_BASE64_LINES = r"(?:(?:\s|\\[nr])++[A-Za-z0-9+/]{16,}+=*+)"
+_BASE64_LINES = r"(?:(?>(?:\s|\\[nr])+)[A-Za-z0-9+/]{16,}+=*+)"
 _END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
 SORTS: tuple[Sort, ...] = (
@@ -207,7 +207,7 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "Azure shared access signature",
         "sig=",
-        r"[?&;]sig=(?P<secret>(?:[A-Za-z0-9+/_-]|%[0-9A-Fa-f]{2}){32,}+={0,2}+)",
+        r"[?&;]sig=(?P<secret>(?>(?:[A-Za-z0-9+/_-]|%[0-9A-Fa-f]{2}){32,})={0,2}+)",
     ),
     Sort("Stripe key", "_live_", _key_pattern("[prs]k_live_", r"[A-Za-z0-9]{16,}+")),
     Sort("Stripe key", "_test_", _key_pattern("[prs]k_test_", r"[A-Za-z0-9]{16,}+")),
@@ -246,7 +246,7 @@ SORTS: tuple[Sort, ...] = (
         "PRIVATE KEY",
         (
             rf"-----BEGIN [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
-            rf"(?:(?:[^-]|-(?!----))*+{_END}|{_BASE64_LINES}++)"
+            rf"(?:(?>(?:[^-]++|-(?!----))*){_END}|(?>{_BASE64_LINES}+))"
         ),
     ),
     Sort(

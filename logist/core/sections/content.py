@@ -15,8 +15,8 @@ from logist.lazy_patterns import compile_on_use
 
 _FENCED = compile_on_use(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*[ \t]*", re.DOTALL)
 _FIRST_FENCE = compile_on_use(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)
-_COMMENT = compile_on_use(r'("(?:[^"\\\n]++|\\.)*+")|//[^\n]*|(?<=[\s,])#[^\n]*')
-_LAST_COMMA = compile_on_use(r'("(?:[^"\\\n]++|\\.)*+")|,(?=\s*+[}\]])')
+_COMMENT = compile_on_use(r'("(?>(?:[^"\\\n]++|\\.)*)")|//[^\n]*|(?<=[\s,])#[^\n]*')
+_LAST_COMMA = compile_on_use(r'("(?>(?:[^"\\\n]++|\\.)*)")|,(?=\s*+[}\]])')
 _PLACEHOLDER = compile_on_use(r":\s*(?:\[a number from 0 to 1\]|0\.0\s*[-–]\s*1\.0)")
 """The confidence in the template, today and in older prompts."""
 

@@ -33,10 +33,10 @@ Word = TypeVar("Word", bound=StrEnum)
 
 # Before the word: bullets, numbers, bold, a bracket, a checked box, an emoji. Never a sign that may negate it (`!`,
 # `~~`).
-_DECORATION = r"""(?:\[[xX✓]\]|[\s>*+•\-_`"'“”\[(:：]|\d{1,2}[.)]|[^\w\s!-~¬≠])*+"""
+_DECORATION = r"""(?>(?:\[[xX✓]\]|[\s>*+•\-_`"'“”\[(:：]|\d{1,2}[.)]|[^\w\s!-~¬≠])*)"""
 _SAID = compile_on_use(rf"{_DECORATION}(?P<word>[A-Za-z]+)(?P<rest>.*)")
 _CLOSED = compile_on_use(
-    r"""(?:[\s*_`"'”)]++|[^\w\s!-~–—])*+(?P<mark>\][\s*_`]*+[–—:：.,-]?|[–—:：.,;!(]|-(?=\s)|$)(?P<reason>.*)"""
+    r"""(?>(?:[\s*_`"'”)]++|[^\w\s!-~–—])*)(?P<mark>\][\s*_`]*+[–—:：.,-]?|[–—:：.,;!(]|-(?=\s)|$)(?P<reason>.*)"""
 )
 _TAKEN_BACK = compile_on_use(r"\W*not\b", re.IGNORECASE)
 _BECAUSE = compile_on_use(r"\s+(?:with|to|by|until|for|because|since)\b.*")

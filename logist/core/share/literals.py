@@ -12,7 +12,7 @@ DEEPEST = 4
 MOST_BACKSLASHES = 8
 # A match without escapes ends before its last quote, which may be the first of the next string; a match without
 # an end stops at the end of the line. So every character is read once, and a missing quote hides no string.
-_LITERAL = re.compile(r'"[^"\\\n]*+(?:(?:\\[^\n][^"\\\n]*+)++(?P<end>")?)?')
+_LITERAL = re.compile(r'"[^"\\\n]*+(?:(?>(?:\\[^\n][^"\\\n]*+)+)(?P<end>")?)?')
 
 
 class StringLiteral(NamedTuple):

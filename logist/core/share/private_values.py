@@ -23,7 +23,7 @@ SHORTEST_PATTERN = 4
 
 _ACCENTS = "\u0300-\u036f"
 """Combining accents, as in file names on some systems."""
-WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_ACCENTS}])*+")
+WORD = re.compile(rf"[^\W_](?>(?:[^\W_]|[{_ACCENTS}])*)")
 """The parts of a name that get their own stand-in."""
 
 

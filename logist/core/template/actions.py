@@ -15,9 +15,9 @@ MAX_CHARACTERS = 1 << 18
 """The maximum length of a template."""
 _ACTION = compile_on_use(r"\{\{([^{}]{0,1000}+)\}\}")
 _QUOTED_ACTION = compile_on_use(
-    r"""\{\{((?>[^{}"\[]{1,200}+|"(?:[^"\\\n]|\\.){0,200}+"|\['(?:[^'\\\n]|\\.){0,200}+'\]|\[){0,200}+)\}\}"""
+    r"""\{\{((?>(?:[^{}"\[]{1,200}+|"(?>(?:[^"\\\n]|\\.){0,200})"|\['(?>(?:[^'\\\n]|\\.){0,200})'\]|\[){0,200}))\}\}"""
 )
-"""An action with braces in a text or key; every quantifier is possessive, so that matching is fast."""
+"""An action with braces in a text or key; every quantifier is possessive or in an atomic group, so that matching is fast."""
 _COMMENT = compile_on_use(r"\{\{-?\s{0,100}/\*")
 _COMMENT_END = compile_on_use(r"\s{0,100}-?\}\}")
 _KEYWORD = compile_on_use(r"(if|else|end|range|with|define|template|block|break|continue)(?![^\s.])")

@@ -24,14 +24,14 @@ FENCE = r"[ \t]{0,3}(?:```|~~~)"
 
 # Possessive (`++`): no backtracking, so the search is linear. Every alternative starts with a plain character, so
 # that `re` can skip prose quickly.
-_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
+_STRING = r'"[^"\\\n]*+(?>(?:\\.[^"\\\n]*+)*)'
 _OUTSIDE = compile_on_use(
     rf"""
       \{{ (?: (?P<empty>  \s*+ \}} )
           | (?P<quoted> (?<="\{{)(?="(?!\w)) | (?<='\{{)(?='(?!\w)) )
           | (?P<object> (?= \s*+ (?: ["'“”‘’{{] | /[/*] | \w++ \s*+ : (?!:) | \Z ) ) )
           | (?P<brace> ) )
-    | \[ (?P<list> (?= \s*+ (?: (?: {_STRING}" | [\w.+-]++ ) \s*+ , \s*+ )*+ [\[{{] ) )
+    | \[ (?P<list> (?= \s*+ (?> (?: (?: {_STRING}" | [\w.+-]++ ) \s*+ , \s*+ )* ) [\[{{] ) )
     | \}} (?P<close> \}}*+ )
     | \n (?P<fence> {FENCE} )
     """,
@@ -39,7 +39,7 @@ _OUTSIDE = compile_on_use(
 )
 # A string ends at a line break: JSON strings contain none, and a missing quote must not hide the rest.
 _INSIDE = compile_on_use(rf'{_STRING}"?|\{{|\}}|\[|\]|\n{FENCE}')
-_NESTING = compile_on_use(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_NESTING = compile_on_use(r'"(?>(?:[^"\\]++|\\.)*)"?|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,13 +319,11 @@ def test_a_look_changes_nothing(desk: Desk) -> None:
 
 MEGABYTES = 32
 PROBE = """
-import resource, sys
+import atexit, resource, sys
 sys.argv[1:] = ["job", "verify", "j1", "--secrets", "--json"]
 from logist.cli import main
-try:
-    main()
-finally:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+atexit.register(lambda: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr))
+main()
 """
 
 

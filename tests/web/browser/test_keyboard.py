@@ -18,9 +18,9 @@ STUCK: dict[str, tuple[tuple[str, ...], str]] = {
     "invalid": (("r", "Try it.", "Tab", "Enter"), "PENDING"),
     "attempts": (("r", "Tab", "Enter"), "PENDING"),
     "review": (("a", "It is fine.", "Tab", "Enter"), "SUCCESS"),
-    "permission": (("x", "Worker", "Enter"), "PENDING"),
+    "permission": (("x", "Worker", "Tab", "Enter"), "PENDING"),
     IN_DOUBT: (("r", "Tab", "Enter"), "PENDING"),
-    "branch": (("r", "Enter"), "PENDING"),
+    "branch": (("r", "Tab", "Enter"), "PENDING"),
     "share": (("f",), "WAITING"),
 }
 """What to press and type on the page of each job, and its status then."""

@@ -34,7 +34,7 @@ def test_reading_and_searching(sit_at: Sit) -> None:
     expect(page.locator("tbody .entry")).to_have_count(1)
     page.get_by_role("link", name="question", exact=True).click()
     expect(page.get_by_text("Which database?")).to_be_visible()
-    page.get_by_role("link", name="next: approval").click()
+    page.get_by_role("link", name="Next that waits: approval").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("approval")
 
 

@@ -42,6 +42,11 @@ class SeenJobs:
     stamps: dict[str, Stamp]
     inbox: list[InboxItem]
 
+    @property
+    def waiting(self) -> list[InboxItem]:
+        """The jobs of the inbox that are not snoozed."""
+        return [item for item in self.inbox if item.snoozed_until is None]
+
     def list_changed(self, earlier: SeenJobs) -> list[str]:
         """Return the jobs that were created, changed or deleted since an earlier moment."""
         ids = self.stamps.keys() | earlier.stamps.keys()

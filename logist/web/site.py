@@ -67,7 +67,7 @@ class Site:
             "base": self.sessions.prefix if session is not None else "",  # it is a secret
             "project": self.project.name,
             "steward": session.steward if session is not None else None,
-            "waiting": sum(item.snoozed_until is None for item in seen.inbox) if seen is not None else 0,
+            "waiting": len(seen.waiting) if seen is not None else 0,
             "seen": seen.number if seen is not None else 0,
             "messages": session.take_messages() if session is not None and is_page else [],
             "here": request.url.path,

@@ -117,8 +117,7 @@ def _read_progress(tail: AgentTail) -> Progress:
 
 def _format_change(seen: SeenJobs, changed: list[str] | None) -> str:
     """Return an event for changed jobs; None: any may have changed."""
-    waiting = sum(item.snoozed_until is None for item in seen.inbox)
-    return _format_event("change", {"jobs": changed, "waiting": waiting, "seen": seen.number})
+    return _format_event("change", {"jobs": changed, "waiting": len(seen.waiting), "seen": seen.number})
 
 
 def _format_event(name: str, data: object) -> str:

@@ -90,7 +90,7 @@ TABS = [
 
 def build_common(request: Request, head: JobHead, tab: str) -> dict[str, Any]:
     """Return what all pages of a job show. `tab`: which of them this is."""
-    following = [item.job for item in get_site(request).project.look().inbox if item.snoozed_until is None]
+    following = [item.job for item in get_site(request).project.look().waiting]
     place = following.index(head.id) if head.id in following else -1
     others = following[place + 1 :] + following[: max(place, 0)]
     comments = CommentDrafts(head).place()

@@ -131,8 +131,10 @@ async function updateList() {
     added -= 1;
     if (other.innerHTML !== entry.innerHTML && !entry.contains(document.activeElement)) entry.innerHTML = other.innerHTML;
   }
-  const running = document.getElementById("running-title");
-  if (running) running.textContent = fresh.getElementById(running.id).textContent;
+  for (const id of ["running-title", "idle"]) {
+    const [line, other] = [document, fresh].map((each) => each.getElementById(id));
+    if (line && other) line.innerHTML = other.innerHTML;
+  }
   if (added > 0) announce(`${added} new.`);
 }
 

@@ -71,6 +71,7 @@ class Site:
             "seen": seen.number if seen is not None else 0,
             "messages": session.take_messages() if session is not None and is_page else [],
             "here": request.url.path,
+            "answers_form": request.method == "POST",
         }
         page = self._templates.get_template(template).render(**common, **values)
         return HTMLResponse(page.encode("utf-8", "replace"), code)

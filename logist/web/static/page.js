@@ -4,6 +4,8 @@
 const base = document.body.dataset.base;
 const jobId = document.body.dataset.job;
 const news = document.getElementById("news");
+// The answer to a form can't be loaded again: the page of the job stands for it.
+const page = document.body.dataset.page || location.href.split("#")[0];
 
 document.getElementById("enter")?.requestSubmit();
 
@@ -50,7 +52,7 @@ document.addEventListener("keydown", (event) => {
     case "/": document.getElementById("q").focus(); break;
     case "?": document.getElementById("keys").showModal(); break;
     case "i": location.href = `${base}/`; break;
-    case ".": location.reload(); break;
+    case ".": if (document.body.dataset.page) location.href = page; else location.reload(); break;
     case "s": if (!document.body.dataset.next) return; location.href = document.body.dataset.next; break;
     case "a": case "r": {
       const open = document.querySelector(".entry.chosen a.open");
@@ -105,12 +107,12 @@ for (const field of document.querySelectorAll("[data-draft]")) {
 // Live updates. They never move what a person reads: entries change in place, and new ones are announced.
 
 function announce(text) {
-  news.replaceChildren(text + " ", Object.assign(document.createElement("a"), { href: location.href.split("#")[0], textContent: "Show" }));
+  news.replaceChildren(text + " ", Object.assign(document.createElement("a"), { href: page, textContent: "Show" }));
   news.hidden = false;
 }
 
 async function loadAgain() {
-  const answer = await fetch(location.href);
+  const answer = await fetch(page);
   return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
 }
 

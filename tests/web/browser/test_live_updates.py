@@ -141,3 +141,16 @@ def test_an_empty_inbox_says_so_and_shows_what_runs(desk: Desk, sit_at: SitAt) -
         expect(section).to_contain_text("running")
         model.go.release()
         assert running.wait(support.CRASHED) == 0
+
+
+def test_the_answer_to_a_form_is_not_loaded_again(desk: Desk, sit_at: SitAt) -> None:
+    person = sit_at("invalid")
+    person.go_to_job("invalid")
+    person.page.locator("summary").filter(has_text="write the answer yourself").click()
+    person.page.get_by_label("Answer", exact=True).fill("I did it.")
+    person.page.get_by_role("button", name="Check it first").click()
+    expect(person.page.locator(".checked .bad").first).to_be_visible()
+    wait_for_stream(person)
+    assert desk.process("job", "cancel", "invalid").code == 0
+    person.page.get_by_role("link", name="Show").click(timeout=SOON)
+    expect(person.page.get_by_role("heading", level=1)).to_contain_text("canceled")

@@ -40,7 +40,7 @@ def warn_missing_file(options: dict[str, Any]) -> tuple[str, ...]:
 
 def read_spec(options: dict[str, Any]) -> tuple[str, JobSpec]:
     """Return the text of job.yaml as the user wrote it (or "") and the spec."""
-    changes = _collect_changes(options)
+    changes = collect_changes(options)
     if options["spec_file"] is None:
         document = documents.parse_document(documents.dump_yaml(_nest_changes(changes)), "options")
         return "", documents.validate_document(JobSpec, document)
@@ -52,7 +52,8 @@ def read_spec(options: dict[str, Any]) -> tuple[str, JobSpec]:
     return ("" if name.endswith(".json") or edited.lstrip().startswith("{") else edited), spec
 
 
-def _collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
+def collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
+    """Return the fields of the spec that the options set, by path. Raises UsageError for options that contradict each other."""
     if options["prompt"] is not None and options["prompt_file"]:
         raise UsageError("more than one prompt", where="--file", fix="use either --prompt or --file")
     if options["repo"] and options["no_repo"]:

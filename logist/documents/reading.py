@@ -119,6 +119,18 @@ def parse_any_yaml(text: str, name: str) -> Document:
     return _build_document(parse_yaml_pieces(text, name), name)
 
 
+def parse_json_line(data: bytes, name: str, line: int) -> Document:
+    """Parse a line of a JSON Lines file as a document, with the place of every error in that file."""
+    where = f"{name}:{line}"
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InvalidFile("not valid UTF-8", where=f"{where}:{error.start + 1}") from error
+    if not text.strip():
+        raise InvalidFile("the line is empty", where=where, fix="remove it, or write a JSON object")
+    return _build_document(_parse_json_pieces(text, name, line), name)
+
+
 def _build_document(pieces: Iterator[ParsedPiece], name: str) -> Document:
     builder = _DocumentBuilder(name, pieces)
     data = builder.build_document()
@@ -254,15 +266,17 @@ def _format_field(path: str) -> str:
     return f"`{path}` " if path else ""
 
 
-def _parse_json_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
+def _parse_json_pieces(text: str, name: str, first_line: int = 1) -> Iterator[ParsedPiece]:
     try:
         json.loads(text, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
-        where = f"{name}:{error.lineno}:{error.colno}"
+        where = f"{name}:{first_line + error.lineno - 1}:{error.colno}"
         raise InvalidFile(f"invalid JSON: {error.msg}", where=where) from error
     except RecursionError as error:
-        raise InvalidFile(f"nested more than {MAX_DEPTH} levels deep", where=name) from error
-    line, line_start, counted_until = 1, 0, 0
+        raise InvalidFile(
+            f"nested more than {MAX_DEPTH} levels deep", where=f"{name}:{first_line}"
+        ) from error
+    line, line_start, counted_until = first_line, 0, 0
     for token in _JSON_TOKEN.finditer(text):
         if newlines := text.count("\n", counted_until, token.start()):
             line, line_start = line + newlines, text.rindex("\n", counted_until, token.start()) + 1

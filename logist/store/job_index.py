@@ -33,7 +33,7 @@ from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
 from logist.regular_files import read_regular
-from logist.store.listing import Glance, list_job_ids, read_glances
+from logist.store.listing import Glance, list_job_ids, list_unpublished, read_glances
 from logist.store.provider_wait import ProviderWait, read_wait
 
 if TYPE_CHECKING:
@@ -181,14 +181,20 @@ def mark_change(jobs_dir: str, job_id: str) -> None:
 
 def record_change(jobs_dir: str, job_id: str) -> None:
     """Write the row of a job that was changed, created or deleted; if that fails, its marker stays."""
+    record_changes(jobs_dir, [job_id])
+
+
+def record_changes(jobs_dir: str, ids: Sequence[str]) -> None:
+    """Write the rows of many jobs; if that fails, their markers stay."""
     folder = f"{jobs_dir}/{FOLDER}/{_CHANGING}"
     with suppress(IndexUnusable, OSError), _writing:
         if not os.access(folder, os.F_OK):
             return
-        _get_writer(jobs_dir).update([job_id])
-        # All of them: only the holder of the lock may change the job, so no other command needs one of them.
+        _get_writer(jobs_dir).update(ids)
+        # All of them: only the holder of the lock may change a job, so no other command needs one of them.
+        changed = frozenset(ids)
         for name in os.listdir(folder):
-            if name.rpartition(".")[0] == job_id:
+            if name.rpartition(".")[0] in changed:
                 os.unlink(f"{folder}/{name}")
 
 
@@ -345,9 +351,11 @@ class JobIndex:
 
     def find_unsettled(self) -> set[str]:
         """Return the jobs whose files say more than the index; some may not exist."""
+        unpublished = list_unpublished(self.jobs_dir)
         names = (name.rpartition(".")[0] for name in self._list_markers())
         rows = self._select("SELECT id FROM jobs WHERE NOT settled")
-        return {*filter(is_job_id, names), *(job_id for (job_id,) in rows)}
+        found = {*filter(is_job_id, names), *(job_id for (job_id,) in rows)}
+        return found - unpublished - list_unpublished(self.jobs_dir)
 
     def list_ids(self, wanted: JobFilter) -> list[str]:
         """Return the settled jobs that a filter shows, in no order."""
@@ -394,6 +402,9 @@ class JobIndex:
         with _convert_errors(self.jobs_dir):
             for chunk in _split(ids):
                 entries = {job_id: _read_entry(self.jobs_dir, job_id) for job_id in chunk}
+                # Afterwards: a job of a batch is in the list before it is in its place.
+                for job_id in list_unpublished(self.jobs_dir).intersection(entries):
+                    del entries[job_id]
                 self._database.execute("BEGIN IMMEDIATE")
                 try:
                     for job_id, entry in entries.items():
@@ -485,13 +496,14 @@ class JobIndex:
         A command holds the job's lock as long as its marker is there, and markers have unique names. So if nobody
         holds the lock now, no command needs a marker that was listed before.
         """
+        unpublished = list_unpublished(self.jobs_dir)
         for name in markers:
             job_id, folder = name.rpartition(".")[0], f"{self.jobs_dir}/{FOLDER}/{_CHANGING}"
             with suppress(FileNotFoundError):
                 if not is_job_id(job_id) or not os.path.isdir(f"{self.jobs_dir}/{job_id}"):
                     is_abandoned = os.stat(f"{folder}/{name}").st_mtime < time.time() - _ABANDONED_SECONDS
-                else:
-                    is_abandoned = not _is_locked(f"{self.jobs_dir}/{job_id}")
+                else:  # the command that makes a batch holds one lock for all of its jobs
+                    is_abandoned = job_id not in unpublished and not _is_locked(f"{self.jobs_dir}/{job_id}")
                 if is_abandoned:
                     self.update([job_id])
                     os.unlink(f"{folder}/{name}")

@@ -19,7 +19,7 @@ from logist.regular_files import MOST
 from logist.store import HISTORY, SIGNATURES, WAIT, files, history, job_index
 from logist.store.entries import Position, suggest_restore
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
-from logist.store.listing import REBUILD, has_seen_all, list_job_ids
+from logist.store.listing import BATCHES, REBUILD, has_seen_all, list_job_ids, list_unpublished
 from logist.store.settled_state import compute_checksum
 
 if TYPE_CHECKING:
@@ -107,14 +107,9 @@ class JobDir:
         already, before or after the block.
         """
         final = _job_path(jobs_dir, job_id)
-        store.require_local(jobs_dir)
-        with files.convert_os_errors(jobs_dir):
-            jobs_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.make_directory(jobs_dir)
-        files.sync_directory(jobs_dir.parent)
+        _prepare_jobs_dir(jobs_dir)
         if os.path.lexists(final):
             raise _job_exists_error(final)
-        remove_abandoned(jobs_dir)
         with ExitStack() as lock_stack:
             job = cls(_reserve_folder(jobs_dir, job_id, lock_stack), job_id)
             try:
@@ -128,6 +123,35 @@ class JobDir:
                     files.remove_tree(job.path)
                 raise
         job.path = final
+
+    @classmethod
+    @contextmanager
+    def create_batch(cls, jobs_dir: Path) -> Iterator[Callable[[str], JobDir]]:
+        """Create many jobs that appear at the same time, complete and durable, when the block ends; an error, or a kill
+        at any time, leaves none of them.
+
+        Inside the block, call the result for each new job: it is in a hidden directory, with an empty history.
+        Raises Refused if one of the jobs exists already when the block ends.
+        """
+        _prepare_jobs_dir(jobs_dir)
+        ids: list[str] = []
+        with ExitStack() as lock_stack:
+            folder = store.job_batches.reserve_batch(jobs_dir, lock_stack)
+
+            def create_files(job_id: str) -> JobDir:
+                job = cls(folder / _job_path(jobs_dir, job_id).name, job_id)
+                files.make_directory(job.path)
+                job._create_files()
+                ids.append(job_id)
+                return job
+
+            try:
+                with files.defer_flushes(folder):
+                    yield create_files
+                store.job_batches.publish_batch(jobs_dir, folder, ids)
+            finally:
+                with suppress(StorageError):  # report the first error, not this one
+                    store.job_batches.remove_batch(jobs_dir, folder)
 
     def _create_files(self) -> None:
         files.make_directory(self.logs)
@@ -151,7 +175,7 @@ class JobDir:
     def open(cls, jobs_dir: Path, job_id: str) -> JobDir:
         """Open an existing job. Raises UsageError for an unknown job, or an invalid id."""
         path = _job_path(jobs_dir, job_id)
-        if not _is_directory(path):
+        if not _is_directory(path) or _is_unpublished(path):
             fix = "to see all jobs, run: logist job list"
             raise UsageError(f"job {job_id!r} not found", where=str(jobs_dir), fix=fix)
         return cls(path, job_id)
@@ -450,6 +474,22 @@ def _job_path(jobs_dir: Path, job_id: str) -> Path:
     return jobs_dir / job_id
 
 
+def _is_unpublished(path: Path) -> bool:
+    """True for a job that is not to be seen yet, because it is a part of a batch."""
+    # Almost always there is no batch, which is quicker to find out than to list.
+    return os.path.lexists(path.parent / BATCHES) and path.name in list_unpublished(str(path.parent))
+
+
+def _prepare_jobs_dir(jobs_dir: Path) -> None:
+    """Create the jobs directory if needed, and remove what killed commands have left in it."""
+    store.require_local(jobs_dir)
+    with files.convert_os_errors(jobs_dir):
+        jobs_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files.make_directory(jobs_dir)
+    files.sync_directory(jobs_dir.parent)
+    remove_abandoned(jobs_dir)
+
+
 def _reserve_folder(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
     """Create the hidden directory of a job and take its lock, which `held` keeps."""
     while True:
@@ -473,6 +513,8 @@ def remove_abandoned(jobs_dir: Path) -> None:
 
     One that can't be removed stays for `doctor`.
     """
+    if os.path.lexists(jobs_dir / BATCHES):
+        store.job_batches.remove_abandoned_batches(jobs_dir)
     with suppress(OSError), os.scandir(jobs_dir) as scanned:
         abandoned = [jobs_dir / entry.name for entry in scanned if _UNFINISHED.fullmatch(entry.name)]
         for path in abandoned:

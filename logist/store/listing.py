@@ -17,6 +17,12 @@ _ASKED = ("PENDING", "REVIEW_REQUIRED")
 REBUILD = "logist doctor --fix"
 """Recreates an unreadable state.json from the history."""
 
+BATCHES = ".batches"
+"""The directory, in that of the jobs, where the jobs of batches are made; see `job_batches`."""
+UNPUBLISHED = "unpublished"
+"""The file in the directory of a batch that names its jobs, each with the inode of its directory, until they are published."""
+_LONGEST_LIST = 1 << 26
+
 _ENDING = b'"checksum":"%b"}\n]}\n'
 """How a history ends: the checksum of its last entry, and the closing."""
 
@@ -38,8 +44,12 @@ class Glance(NamedTuple):
 def list_job_ids(jobs_dir: str) -> list[str]:
     """The ids of all jobs in a directory, sorted; empty if the directory does not exist."""
     try:
+        unpublished = list_unpublished(jobs_dir)
         with os.scandir(jobs_dir) as scanned:
-            return sorted(e.name for e in scanned if is_job_id(e.name) and e.is_dir(follow_symlinks=False))
+            ids = sorted(e.name for e in scanned if is_job_id(e.name) and e.is_dir(follow_symlinks=False))
+        # Before and after: a batch may have begun, or been published, while the directory was read.
+        unpublished |= list_unpublished(jobs_dir)
+        return [job_id for job_id in ids if job_id not in unpublished] if unpublished else ids
     except FileNotFoundError:
         return []
     except NotADirectoryError as error:
@@ -48,6 +58,25 @@ def list_job_ids(jobs_dir: str) -> list[str]:
     except OSError as error:
         fix = "check its owner and permissions"
         raise StorageError(f"can't list the jobs: {error.strerror}", where=jobs_dir, fix=fix) from error
+
+
+def list_unpublished(jobs_dir: str) -> frozenset[str]:
+    """The jobs that must not be seen yet, because they are a part of a batch; see `job_batches`."""
+    try:
+        names = os.listdir(f"{jobs_dir}/{BATCHES}")
+    except OSError:
+        return frozenset()
+    lists = (read_unpublished(f"{jobs_dir}/{BATCHES}/{name}") for name in names)
+    return frozenset(job_id for each in lists for job_id in each or ())
+
+
+def read_unpublished(folder: str) -> dict[str, int] | None:
+    """The jobs of the batch in `folder` and their inodes; None if they are published, or not complete."""
+    try:
+        inodes = json.loads(read_regular(f"{folder}/{UNPUBLISHED}", _LONGEST_LIST))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return inodes if isinstance(inodes, dict) else None
 
 
 def read_glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:

@@ -26,6 +26,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, Position, replace_file
+from logist.workspace import Workspace
 from logist.workspace.checkpoint import kept_packs
 
 
@@ -52,6 +53,32 @@ class ChildOrigin:
     flow: Workflow | None
 
 
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job that can be created: everything about it is checked."""
+
+    job_id: str
+    spec: JobSpec
+    text: str
+    """The job.yaml to keep; "": one is written from the spec."""
+    flow: Workflow | None
+    effective: EffectiveSpec
+    source: Path | None
+    draft: bool
+    child: ChildOrigin | None = None
+
+
+@dataclass(frozen=True)
+class FilledJob:
+    """A new job whose files are complete, but which has no name yet."""
+
+    state: State
+    workspace: Workspace
+    start: str
+    """The first checkpoint."""
+    file_warnings: tuple[str, ...]
+
+
 def create_job(
     project: ProjectContext,
     job_id: str,
@@ -68,6 +95,40 @@ def create_job(
     is looked up from `here`. Raises Refused when the id is taken, UsageError for an invalid id or a job
     without a prompt, InvalidFile for a workflow or a role that can't be used.
     """
+    plan = plan_job(project, job_id, spec, draft=draft, text=text, here=here, child=child)
+    ensure_home(project)
+    with JobDir.create_job(project.jobs_dir, job_id) as job:
+        filled = fill_job(project, job, plan, find_kept_folder(project))
+        state = filled.state
+        held = hooks.hold_notification(project, job_id, state, hooks.find_event(None, state))
+    keep_packs(find_kept_folder(project), job, filled)  # not earlier: now they are durable
+    if child is None:
+        hooks.send_notifications(project, held)
+    else:
+        hooks.release_notifications(held)  # the parent's command sends them, when it has released its lock
+    is_empty = filled.workspace.source_has_no_commits
+    return Created(
+        project.open_job(job_id),
+        state,
+        source_repository.explain_empty_workspace(plan.source)
+        if is_empty
+        else source_repository.find_uncommitted_warnings(plan.source),
+        specs.merge_warnings(project, plan.spec, state, plan.flow),
+        filled.file_warnings,
+    )
+
+
+def plan_job(
+    project: ProjectContext,
+    job_id: str,
+    spec: JobSpec,
+    *,
+    draft: bool = False,
+    text: str = "",
+    here: Path | None = None,
+    child: ChildOrigin | None = None,
+) -> PlannedJob:
+    """Check everything about a new job, and write nothing. Raises what `create_job` raises, except for a taken id."""
     if not spec.prompt and not spec.workflow and not draft:
         raise UsageError(
             "a job needs a prompt", where="prompt", fix="use --prompt TEXT, a spec file, or --draft"
@@ -84,63 +145,65 @@ def create_job(
     if flow is None:
         _require_roles(project, effective)
     source = source_repository.find_job_repository(project, spec) if child is None else None
-    command = CreateCommand(draft=draft, source=str(source) if source else None)
-    route = None if draft else steward.route_command(Kind.CREATE, None, command, effective)
-    after = steward.apply_command(Kind.CREATE, None, command, effective, routed=route)
+    return PlannedJob(job_id, spec, text, flow, effective, source, draft, child)
+
+
+def ensure_home(project: ProjectContext) -> None:
+    """Create the home directory of the project if the jobs are in it."""
     if project.jobs_dir.is_relative_to(project.home):
         project_home.ensure_project_home(project.home)
-    with JobDir.create_job(project.jobs_dir, job_id) as job:
-        workspace = project.open_workspace(job)
-        start = (
-            workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
-            if child
-            else workspace.populate(source, project.jobs_dir / kept_packs.FOLDER)
-        )
-        file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
-        entry = Interaction(
-            sequence=1,
-            timestamp=project.clock.timestamp(),
-            rules=LATEST,
-            kind=Kind.CREATE,
-            actor=Actor.SYSTEM if child else Actor.STEWARD,
-            state_before=after.status,
-            state_after=after.status,
-            workspace_path=str(project.jobs_dir / job_id / job.workspace.name),
-            step=after.step,
-            reason=after.stuck.reason if after.stuck else "",
-            route=route.route if route else [],
-            checkpoint_after=start,
-            steward=None if child else Steward(name=project.steward),
-            command=command.write(),
-            spec=effective,
-            after=after,
-        )
-        written = text or documents.dump_yaml(_build_spec_document(spec, job_id))
-        replace_file(job.spec_file, written.encode("utf-8"))
-        if flow is not None:
-            specs.write_frozen_workflow(job, flow)
-        appended = job.append_entries(Position(0, None, 0), [dump_interaction(entry)])
-        state = fold.apply_interaction(None, parse_interaction(appended.entries[0]))
-        job.write_state(dump_state(state, appended.position))
-        held = hooks.hold_notification(project, job_id, state, hooks.find_event(None, state))
-    if workspace.start_packs:
-        kept_packs.keep_packs(
-            project.jobs_dir / kept_packs.FOLDER, job.git_dir, start, workspace.start_packs
-        )  # not earlier: now they are durable
-    if child is None:
-        hooks.send_notifications(project, held)
-    else:
-        hooks.release_notifications(held)  # the parent's command sends them, when it has released its lock
-    is_empty = workspace.source_has_no_commits
-    return Created(
-        project.open_job(job_id),
-        state,
-        source_repository.explain_empty_workspace(source)
-        if is_empty
-        else source_repository.find_uncommitted_warnings(source),
-        specs.merge_warnings(project, spec, state, flow),
-        file_warnings,
+
+
+def find_kept_folder(project: ProjectContext) -> Path:
+    """The folder with packs that the next job may begin with; it may not exist."""
+    return project.jobs_dir / kept_packs.FOLDER
+
+
+def fill_job(project: ProjectContext, job: JobDir, plan: PlannedJob, kept: Path) -> FilledJob:
+    """Write everything of a new job into its directory; nothing is flushed. `kept`: packs that it may begin with."""
+    effective, child = plan.effective, plan.child
+    command = CreateCommand(draft=plan.draft, source=str(plan.source) if plan.source else None)
+    route = None if plan.draft else steward.route_command(Kind.CREATE, None, command, effective)
+    after = steward.apply_command(Kind.CREATE, None, command, effective, routed=route)
+    workspace = project.open_workspace(job)
+    start = (
+        workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
+        if child
+        else workspace.populate(plan.source, kept)
     )
+    file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
+    entry = Interaction(
+        sequence=1,
+        timestamp=project.clock.timestamp(),
+        rules=LATEST,
+        kind=Kind.CREATE,
+        actor=Actor.SYSTEM if child else Actor.STEWARD,
+        state_before=after.status,
+        state_after=after.status,
+        workspace_path=str(project.jobs_dir / plan.job_id / job.workspace.name),
+        step=after.step,
+        reason=after.stuck.reason if after.stuck else "",
+        route=route.route if route else [],
+        checkpoint_after=start,
+        steward=None if child else Steward(name=project.steward),
+        command=command.write(),
+        spec=effective,
+        after=after,
+    )
+    written = plan.text or documents.dump_yaml(_build_spec_document(plan.spec, plan.job_id))
+    replace_file(job.spec_file, written.encode("utf-8"))
+    if plan.flow is not None:
+        specs.write_frozen_workflow(job, plan.flow)
+    appended = job.append_entries(Position(0, None, 0), [dump_interaction(entry)])
+    state = fold.apply_interaction(None, parse_interaction(appended.entries[0]))
+    job.write_state(dump_state(state, appended.position))
+    return FilledJob(state, workspace, start, file_warnings)
+
+
+def keep_packs(folder: Path, job: JobDir, filled: FilledJob) -> None:
+    """Keep the packs that a job began with for the next jobs."""
+    if filled.workspace.start_packs:
+        kept_packs.keep_packs(folder, job.git_dir, filled.start, filled.workspace.start_packs)
 
 
 def _load_workflow(project: ProjectContext, spec: JobSpec, here: Path | None) -> Workflow | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +12,23 @@ from logist.cli.show.glance import status_span
 from logist.cli.show.output import Command, Output, StyledText, make_warnings
 from logist.config.environment import Environment
 
+if TYPE_CHECKING:
+    from logist.core.model import State
+    from logist.jobs.base.project import ProjectContext
+
+PROGRESS_SECONDS = 1.0
+"""How long a batch works before it shows its progress."""
+
 
 @click.command("create")
 @click.argument("spec_file", metavar="[SPEC|TASK]", required=False, shell_complete=complete_file)
+@click.option(
+    "--batch",
+    "batch_file",
+    metavar="FILE",
+    help="Create one job for each line of a JSON Lines file, or - for standard input.",
+    shell_complete=complete_file,
+)
 @click.option("--prompt", metavar="TEXT", help="What the agent should do.")
 @click.option(
     "--file",
@@ -95,13 +109,25 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     TASK is the prompt: `logist job create "fix the bug"` is the same as `--prompt "fix the bug"`. An argument
     is a TASK if it has more than one word and no file has that name. Without an argument, the prompt comes from
     --prompt, --file, or the workflow.
+
+    Each line of a --batch is one JSON object with the keys of job.yaml. All jobs are created, or none: if a line is
+    invalid, Logist names it and creates nothing. Prints the ids, in the order of the lines.
     """
+    from logist.cli import context
+
+    project = context.open_project(environment, jobs_dir)
+    if options["batch_file"] is not None:
+        return _create_batch(environment, project, jobs_dir, options)
+    return _create_job(environment, project, jobs_dir, options)
+
+
+def _create_job(
+    environment: Environment, project: ProjectContext, jobs_dir: str | None, options: dict[str, Any]
+) -> Output:
     from logist.cli import context, given_spec
-    from logist.core.machine.steward import next_command
     from logist.jobs.base import job_names
     from logist.jobs.base.create import create_job as create_job
 
-    project = context.open_project(environment, jobs_dir)
     file_warnings = given_spec.warn_missing_file(options)
     options = given_spec.apply_task_argument(options)
     text, spec = given_spec.read_spec(options)
@@ -109,16 +135,10 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     here = given_spec.find_base_directory(options)
     created = create_job(project, job_id, spec, draft=options["draft"], text=text, here=here)
     state = created.state
-    data = {
-        "job": job_id,
-        "path": str(created.job.path),
-        "status": state.status.value,
-        "title": state.title,
-        "next_command": next_command(state, job_id),
-    }
+    data = _build_data(project, job_id, state)
     lines = (
         (StyledText(job_id, "bold"), " is ", status_span(state.status.value)),
-        (StyledText(f"directory: {created.job.path}", "dim"),),
+        (StyledText(f"directory: {data['path']}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )
     diagnostics = (
@@ -131,3 +151,61 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         *context.warn_untrusted(project),
     )
     return Output(data, lines, diagnostics)
+
+
+def _create_batch(
+    environment: Environment, project: ProjectContext, jobs_dir: str | None, options: dict[str, Any]
+) -> Output:
+    from logist.cli import context, given_spec
+    from logist.cli.given_batch import read_batch
+    from logist.cli.show.progress import ProgressBar
+    from logist.jobs.base.create_batch import create_jobs
+
+    batch = read_batch(given_spec.apply_task_argument(options))
+    count = len(batch.lines)
+    project = _say_once(project)
+    checked, made = (ProgressBar(count, what, delay=PROGRESS_SECONDS) for what in ("line", "job"))
+    try:
+        batch.check(project, checked.count_history)
+        checked.clear()
+        created = create_jobs(project, batch.iter_plans(project), made.count_history)
+    finally:
+        checked.clear()
+        made.clear()
+    ids = list(created.states)
+    diagnostics = (
+        *make_warnings(created.warnings, "uncommitted"),
+        *make_warnings(created.file_warnings, "file_not_shown"),
+        *make_warnings(created.merge_warnings, "unchecked_merge"),
+        *context.warn_unused_permissions(environment),
+        *context.note_outside_project(environment, jobs_dir, ids[0]),
+        *context.warn_untrusted(project),
+    )
+    rows = [_build_data(project, job_id, state) for job_id, state in created.states.items()]
+    return Output({"jobs": rows}, ids, diagnostics)
+
+
+def _build_data(project: ProjectContext, job_id: str, state: State) -> dict[str, str]:
+    from logist.core.machine.steward import next_command
+
+    return {
+        "job": job_id,
+        "path": str(project.jobs_dir / job_id),
+        "status": state.status.value,
+        "title": state.title,
+        "next_command": next_command(state, job_id),
+    }
+
+
+def _say_once(project: ProjectContext) -> ProjectContext:
+    """Return the project without repeated messages: every line of a batch may lead to the same one."""
+    from dataclasses import replace
+
+    messages: set[str] = set()
+
+    def say(text: str) -> None:
+        if text not in messages:
+            messages.add(text)
+            project.say(text)
+
+    return replace(project, say=say)

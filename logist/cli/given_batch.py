@@ -1,0 +1,145 @@
+"""The specs of a batch of new jobs: one JSON object on each line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from logist import documents
+from logist.cli import given_spec
+from logist.core.model import JobSpec
+from logist.documents import Document
+from logist.errors import InvalidFile, LogistError, Refused, UsageError
+from logist.jobs.base import job_names
+from logist.jobs.base.create import PlannedJob, plan_job
+from logist.jobs.base.project import ProjectContext
+
+NOTHING = "no job was created"
+Fill = Callable[[Document], Document]
+"""Returns the spec for the document of a line."""
+
+
+class BatchLine(NamedTuple):
+    """A line with a spec; `number` counts from 1."""
+
+    number: int
+    text: bytes
+
+
+def read_batch(options: dict[str, Any]) -> Batch:
+    """Read the lines of --batch; the other options override the fields of every line. Raises UsageError, InvalidFile."""
+    for name, option in (("spec_file", "SPEC"), ("job_id", "--id")):
+        if options[name] is not None:
+            fix = "write `id` into the lines" if option == "--id" else "leave it out"
+            raise UsageError(f"can't use {option} with --batch", where="--batch", fix=fix)
+    changes = given_spec.collect_changes(options)
+    name = options["batch_file"]
+    here = Path.cwd() if name == "-" or options["workflow"] is not None else Path(name).absolute().parent
+    return Batch(name, here, override_fields(changes), draft=options["draft"])
+
+
+class Batch:
+    """The lines of a batch, and how each becomes a job.
+
+    The lines stay in memory, because standard input can be read only once; what is made of them doesn't.
+    """
+
+    def __init__(self, name: str, here: Path, fill: Fill, *, draft: bool) -> None:
+        """`here`: the directory for relative paths in the specs."""
+        self.name = "standard input" if name == "-" else name
+        self._here = here
+        self._fill = fill
+        self._draft = draft
+        self.lines = _read_lines(name, self.name)
+        self._ids: list[str] = []
+
+    def check(self, project: ProjectContext, on_checked: Callable[[], None]) -> None:
+        """Check every line, and choose the ids of the jobs. Raises the error of the first line that can't become a job."""
+        taken: dict[str, int] = {}
+        for line in self.lines:
+            with self._name_line(line):
+                spec = self._read_spec(line)
+                job_id = spec.id or _create_free_id(project, spec, taken)
+                if job_id in taken:
+                    raise InvalidFile(f"duplicate id {job_id!r}: already on line {taken[job_id]}")
+                if os.path.lexists(project.jobs_dir / job_id):
+                    raise Refused(f"job {job_id!r} already exists", fix="choose another id")
+                taken[job_id] = line.number
+                self._plan(project, job_id, spec)
+            on_checked()
+        self._ids = list(taken)
+
+    def iter_plans(self, project: ProjectContext) -> Iterator[PlannedJob]:
+        """Yield the plans of all jobs, in order; `check` comes first."""
+        for line, job_id in zip(self.lines, self._ids, strict=True):
+            with self._name_line(line):
+                yield self._plan(project, job_id, self._read_spec(line))
+
+    def _plan(self, project: ProjectContext, job_id: str, spec: JobSpec) -> PlannedJob:
+        return plan_job(project, job_id, spec, draft=self._draft, here=self._here)
+
+    def _read_spec(self, line: BatchLine) -> JobSpec:
+        document = documents.parse_json_line(line.text, self.name, line.number)
+        return documents.validate_document(JobSpec, self._fill(document))
+
+    @contextmanager
+    def _name_line(self, line: BatchLine) -> Iterator[None]:
+        """Add the place to errors inside the block, and that nothing was created."""
+        try:
+            yield
+        except LogistError as error:
+            place = f"{self.name}:{line.number}"
+            if not (error.where or "").startswith(place):
+                error.where = f"{place}: {error.where}" if error.where else place
+            error.message = f"{error.message}; {NOTHING}"
+            raise
+
+
+def override_fields(changes: dict[tuple[str, ...], object | None]) -> Fill:
+    """Return the function that replaces these fields in the document of a line."""
+
+    def fill(document: Document) -> Document:
+        data = dict(document.data)
+        for (key, *inner), value in changes.items():
+            if not inner:
+                data[key] = value
+            elif isinstance(held := data.get(key, {}), dict):  # validation refuses anything else
+                data[key] = {**held, inner[0]: value}
+        return replace(document, data=data)
+
+    return fill
+
+
+def _create_free_id(project: ProjectContext, spec: JobSpec, taken: dict[str, int]) -> str:
+    """Generate an id: of ten thousand with the same words, a few would get the same random characters."""
+    while True:
+        job_id = job_names.create_job_id(spec)
+        if job_id not in taken and not os.path.lexists(project.jobs_dir / job_id):
+            return job_id
+
+
+def _read_lines(name: str, shown: str) -> list[BatchLine]:
+    try:
+        with ExitStack() as stack:
+            file = sys.stdin.buffer if name == "-" else stack.enter_context(documents.open_file(name))
+            lines = list(_iter_lines(file, shown))
+    except OSError as error:
+        raise UsageError(f"can't read the batch: {error.strerror}", where=shown) from error
+    if not lines:
+        raise InvalidFile(f"the batch is empty; {NOTHING}", where=shown, fix="write one JSON object per line")
+    return lines
+
+
+def _iter_lines(file: BinaryIO | Any, shown: str) -> Iterator[BatchLine]:
+    number = 0
+    while text := file.readline(documents.MAX_BYTES + 2):
+        number += 1
+        if len(text.rstrip(b"\r\n")) > documents.MAX_BYTES:
+            message = f"must not be longer than {documents.MAX_BYTES:,} bytes; {NOTHING}"
+            raise InvalidFile(message, where=f"{shown}:{number}")
+        yield BatchLine(number, text)

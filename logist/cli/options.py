@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -14,6 +14,7 @@ from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.cli.shell_values import complete_agent, complete_directory, complete_job, complete_model
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, Refused, UsageError
+from logist.store.listing import find_job_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -225,18 +226,32 @@ def choose_provider_wait(wait: float | None) -> float:
     return PROVIDER_SECONDS if wait is None else wait
 
 
+def expand_job_id(environment: Environment, text: str) -> str:
+    """Return the id of the job that a person means: they may type any part of it that begins the id of no other job."""
+    folder = environment.jobs_dir_name(environment.named_jobs_dir, get_current_directory())
+    return find_job_id(folder, text)
+
+
 def choose_job_id(environment: Environment, argument: str | None, option: str | None) -> str:
-    """Return the job id: from the argument, --job, LOGIST_JOB_ID, or the selected job, in this order."""
+    """Return the job id: from the argument, --job, LOGIST_JOB_ID, or the selected job, in this order.
+
+    All but the selected job may be the beginning of an id.
+    """
+    argument, option = (text and expand_job_id(environment, text) for text in (argument, option))
     if argument and option and argument != option:
         raise UsageError(
             f"two different jobs: {argument} and {option}",
             where="--job",
             fix="use the argument or --job, not both",
         )
-    chosen = argument or option or environment.job_id() or find_selected_job(environment)
-    if not chosen:
-        raise UsageError("missing job", fix="pass a job id, or run: logist job select JOB")
-    return chosen
+    if chosen := argument or option:
+        return chosen
+    if named := environment.job_id():
+        return expand_job_id(environment, named)
+    # Not expanded: the selection is a complete id, and must not mean another job when that one is deleted.
+    if selected := find_selected_job(environment):
+        return selected
+    raise UsageError("missing job", fix="pass a job id, or run: logist job select JOB")
 
 
 class ChosenJobs(NamedTuple):
@@ -269,16 +284,20 @@ def choose_jobs(
         if arguments or option:
             fix = "name the jobs on the command line or on standard input, not both"
             raise UsageError("can't use --stdin with job ids", where="--stdin", fix=fix)
-        chosen = ChosenJobs(tuple(dict.fromkeys(_read_lines())), is_single=False, revision=revision)
+        chosen = ChosenJobs(_expand_job_ids(environment, _read_lines()), is_single=False, revision=revision)
     elif len(set(arguments)) > 1:
         names = (*([option] if option else []), *arguments)
-        chosen = ChosenJobs(tuple(dict.fromkeys(names)), is_single=False, revision=revision)
+        chosen = ChosenJobs(_expand_job_ids(environment, names), is_single=False, revision=revision)
     else:
         job_id = choose_job_id(environment, arguments[0] if arguments else None, option)
         chosen = ChosenJobs((job_id,), is_single=True, revision=revision)
     if revision is not None:
         chosen.require_single("--revision")
     return chosen
+
+
+def _expand_job_ids(environment: Environment, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(expand_job_id(environment, name) for name in names))
 
 
 def _read_lines() -> list[str]:

@@ -78,7 +78,9 @@ def _find_job(jobs: Path, name: str) -> Archive | None:
     from logist.core.text.ids import is_job_id
     from logist.jobs.archive.recorded_jobs import Archive
     from logist.store import JobDir
+    from logist.store.listing import find_job_id
 
-    return (
-        Archive.from_job(JobDir.open(jobs, name)) if is_job_id(name) and os.path.isdir(jobs / name) else None
-    )
+    job_id = name if os.path.lexists(name) else find_job_id(str(jobs), name)  # a file before a part of an id
+    if not is_job_id(job_id) or not os.path.isdir(jobs / job_id):
+        return None
+    return Archive.from_job(JobDir.open(jobs, job_id))

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.config.environment import Environment, find_coven_directory
+from logist.errors import UsageError
 from logist.regular_files import read_regular
 from logist.store import HISTORY
-from logist.store.listing import list_job_ids, read_glances
+from logist.store.listing import find_job_id, list_job_ids, read_glances
 
 if TYPE_CHECKING:
     import click
@@ -313,7 +314,12 @@ def _read_job_file(ctx: click.Context, name: str) -> bytes:
     )
     if not chosen:
         raise FileNotFoundError
-    return read_regular(os.path.join(_find_jobs_dir(ctx), chosen, name))
+    folder = _find_jobs_dir(ctx)
+    try:
+        chosen = find_job_id(folder, chosen)
+    except UsageError as error:
+        raise FileNotFoundError from error
+    return read_regular(os.path.join(folder, chosen, name))
 
 
 def _find_jobs_dir(ctx: click.Context) -> str:

@@ -17,6 +17,8 @@ _ASKED = ("PENDING", "REVIEW_REQUIRED")
 REBUILD = "logist doctor --fix"
 """Recreates an unreadable state.json from the history."""
 
+CANDIDATES = 5
+"""How many jobs an error names."""
 BATCHES = ".batches"
 """The directory, in that of the jobs, where the jobs of batches are made; see `job_batches`."""
 UNPUBLISHED = "unpublished"
@@ -58,6 +60,27 @@ def list_job_ids(jobs_dir: str) -> list[str]:
     except OSError as error:
         fix = "check its owner and permissions"
         raise StorageError(f"can't list the jobs: {error.strerror}", where=jobs_dir, fix=fix) from error
+
+
+def find_job_id(jobs_dir: str, text: str) -> str:
+    """The id of the only job that `text` begins; an exact id is returned as it is, without listing the jobs, and so is a
+    text that begins none.
+
+    Raises UsageError, with some of the ids, if it begins several.
+    """
+    if not is_job_id(text) or os.path.lexists(f"{jobs_dir}/{text}"):
+        return text
+    try:
+        ids = [job_id for job_id in list_job_ids(jobs_dir) if job_id.startswith(text)]
+    except (UsageError, StorageError):  # the command reports it
+        return text
+    if len(ids) > 1:
+        named = ", ".join(ids[:CANDIDATES]) + (
+            f" and {len(ids) - CANDIDATES:,} more" if len(ids) > CANDIDATES else ""
+        )
+        message = f"{text!r} is not unique: {len(ids):,} jobs have ids that begin with it"
+        raise UsageError(message, where=jobs_dir, fix=f"type more of the id: {named}")
+    return ids[0] if ids else text
 
 
 def list_unpublished(jobs_dir: str) -> frozenset[str]:

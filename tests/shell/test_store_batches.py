@@ -23,7 +23,7 @@ from logist.store.listing import BATCHES, UNPUBLISHED
 from tests.support import examples
 
 IDS = ("b1", "b2", "b3")
-STATE = {
+STATE: dict[str, object] = {
     "status": "PENDING",
     "awaiting": None,
     "stuck": None,

@@ -40,7 +40,10 @@ def note(
 
     try:
         chosen = choose_job_id(environment, named, job_option)
-    except UsageError as error:  # one word: it may be meant as the job
+    except UsageError as error:
+        if named:
+            raise
+        # one word: it may be meant as the job
         raise UsageError("expected a job and a text in quotes", where="TEXT", fix=_FIX) from error
     project = open_project(environment, jobs_dir)
     return build_result_output(record_decision(project, chosen, Kind.NOTE, note=text, wait=wait))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.current_job import SELECTED_JOB_FILE, read_selected_job
-from logist.cli.options import job_option, jobs_dir_option, json_option
+from logist.cli.options import expand_job_id, job_option, jobs_dir_option, json_option
 from logist.cli.shell_values import complete_job
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_notes
 from logist.config.environment import Environment
@@ -56,8 +56,9 @@ def delete(
         jobs = (*jobs, job_option)
     if not jobs and not prune:
         raise UsageError("missing job", fix="name the jobs to delete, or use --prune")
+    jobs = tuple(dict.fromkeys(expand_job_id(environment, name) for name in jobs))
     project = open_project(environment, jobs_dir)
-    wanted = list_with_children(project, list(dict.fromkeys(jobs)))
+    wanted = list_with_children(project, jobs)
     if len(wanted) == 1:
         require_deletable(project, wanted[0], force=force)  # rather than ask, and then refuse
     if not yes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import choose_job_id, job_option, jobs_dir_option, json_flag
+from logist.cli.options import choose_job_id, expand_job_id, job_option, jobs_dir_option, json_flag
 from logist.cli.shell_values import complete_file, complete_job
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_notes
@@ -133,7 +133,7 @@ def _parse_scope(
         raise UsageError(
             "too many arguments", where=" ".join(names), fix="name at most two jobs and one A..B"
         )
-    other = jobs[1] if len(jobs) == 2 else None
+    other = expand_job_id(environment, jobs[1]) if len(jobs) == 2 else None
     chosen = [
         name for name, is_set in (("A..B", ranges), ("OTHER", other), ("--since", since != "start")) if is_set
     ]

@@ -16,7 +16,7 @@ from logist.core.text.counts import format_bytes, format_count
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import UsageError
 from logist.store.disk_usage import DiskUsage, measure_folder, measure_job
-from logist.store.listing import list_job_ids
+from logist.store.listing import find_job_id, list_job_ids
 
 HEAD = ("TOTAL", "WORKSPACE", "GIT", "HISTORY", "LOGS", "JOB")
 SHARED = ".setup"
@@ -37,7 +37,8 @@ def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) ->
     To free space: `logist job delete`.
     """
     folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
-    ids = list_job_ids(folder) if not jobs else [_require_job(folder, each) for each in dict.fromkeys(jobs)]
+    wanted = dict.fromkeys(find_job_id(folder, each) for each in jobs)
+    ids = [_require_job(folder, each) for each in wanted] if jobs else list_job_ids(folder)
     seen: set[tuple[int, int]] = set()
     measured = [measure_job(folder, each, seen) for each in ids]
     measured.sort(key=lambda each: (-each.total, each.job))

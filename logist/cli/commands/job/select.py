@@ -37,7 +37,7 @@ def _choose_job(environment: Environment, chosen: str, jobs_dir: str | None) -> 
     from logist.jobs.base import project_home
     from logist.store import replace_file
 
-    open_job(environment, chosen, None, jobs_dir)
+    chosen = open_job(environment, chosen, None, jobs_dir).id
     place = environment.find_home(Path(get_current_directory())).path
     project_home.ensure_project_home(place)
     replace_file(place / SELECTED_JOB_FILE, f"{chosen}\n".encode())

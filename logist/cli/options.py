@@ -152,11 +152,11 @@ def model_option(command: F) -> F:
     """--model: the model that answers."""
     text = "Model to use: a name in `models` of the config, or PROVIDER/MODEL."
     return click.option(
-        "--model", metavar="NAME", help=text, shell_complete=complete_model, callback=_refuse_empty
+        "--model", metavar="NAME", help=text, shell_complete=complete_model, callback=refuse_empty
     )(command)
 
 
-def _refuse_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def refuse_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Refuse an empty text, as an unset variable of a script gives it: it would choose nothing, silently."""
     if value is not None and not value.strip():
         raise click.BadParameter("must not be empty", context, parameter)

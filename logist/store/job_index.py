@@ -24,12 +24,13 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
+from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
 from logist.regular_files import read_regular
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 FOLDER = ".index"
 LEAST_JOBS = 1_000
 """An index is made for so many jobs. To read fewer takes no longer than to load SQLite and compare stamps."""
-FORMAT = 1
+FORMAT = 2
 """Higher if the tables, or what `build_job_row` returns for a state, are different."""
 BATCH = 500
 """Jobs in one transaction, or one query. Other commands wait for a transaction, so it takes only milliseconds."""
@@ -55,6 +56,8 @@ _PATIENCE_SECONDS = 2.0
 _ABANDONED_SECONDS = 600.0
 """After this time, the marker of a job that was never created is removed."""
 _MOST_RANK = 1 << 63
+_LONGEST_TASK = 50_000
+"""Characters. A longer task is not in the index, but searched in its file."""
 _ENDED = ("SUCCESS", "FAILED", "CANCELED")
 _LOCKED = re.compile(r"FLOCK .*:([0-9]+) 0 EOF")
 _UNFINISHED = re.compile(r"\.new-(.+)-[0-9a-f]{12}")
@@ -67,19 +70,23 @@ _TABLES = """
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY, stamp BLOB NOT NULL, settled INTEGER NOT NULL,
     status TEXT NOT NULL, rank INTEGER NOT NULL, created_at TEXT NOT NULL, parent TEXT, assignee TEXT,
-    may_run INTEGER NOT NULL, has_work_due INTEGER NOT NULL, is_over INTEGER NOT NULL, children TEXT
+    may_run INTEGER NOT NULL, has_work_due INTEGER NOT NULL, is_over INTEGER NOT NULL, children TEXT,
+    updated_at TEXT NOT NULL, cost INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;
 CREATE TABLE rows (id TEXT PRIMARY KEY, row TEXT NOT NULL, cells TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE tags (tag TEXT, id TEXT, PRIMARY KEY (tag, id)) WITHOUT ROWID;
 CREATE INDEX by_place ON jobs (rank, created_at, id);
 CREATE INDEX by_status ON jobs (status);
 CREATE INDEX by_parent ON jobs (parent) WHERE parent IS NOT NULL;
+CREATE INDEX by_change ON jobs (updated_at);
 CREATE INDEX by_assignee ON jobs (assignee) WHERE assignee IS NOT NULL;
 CREATE INDEX ready ON jobs (rank, created_at, id) WHERE may_run;
+CREATE INDEX unread_texts ON texts (id) WHERE text IS NULL;
 CREATE INDEX unsettled ON jobs (id) WHERE NOT settled;
 CREATE INDEX tags_of ON tags (id);
 """
-_INSERT = f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * 12)})"  # noqa: S608 - only question marks
+_INSERT = f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * 14)})"  # noqa: S608 - only question marks
 
 Row = dict[str, Any]
 Place = tuple[int, str, str]
@@ -113,17 +120,22 @@ class JobFilter(NamedTuple):
     statuses: frozenset[str] = frozenset()
     tag: str | None = None
     assignee: str | None = None
+    changed_since: str | None = None
+    """A time as in `updated_at`."""
+    text: str | None = None
+    """What the text of `build_searched_text` contains."""
 
     @property
     def is_empty(self) -> bool:
         return self == JobFilter()
 
     def matches(self, row: Row) -> bool:
-        """Return whether a row of a listing is shown."""
+        """Return whether a row of a listing is shown, as far as the row says it: it has not the text of the task."""
         return (
             (not self.statuses or row["status"] in self.statuses)
             and (self.tag is None or self.tag in row["tags"])
             and (self.assignee is None or row["assignee"] == self.assignee)
+            and (self.changed_since is None or row["updated_at"] >= self.changed_since)
         )
 
     def build_condition(self) -> tuple[str, list[str]]:
@@ -138,7 +150,43 @@ class JobFilter(NamedTuple):
         if self.assignee is not None:
             conditions.append("assignee = ?")
             values.append(self.assignee)
+        if self.changed_since is not None:
+            conditions.append("updated_at >= ?")
+            values.append(self.changed_since)
+        if self.text is not None:
+            conditions.append("id IN (SELECT id FROM texts WHERE instr(text, ?))")
+            values.append(self.text)
         return " AND ".join(conditions), values
+
+
+class JobOrder(NamedTuple):
+    """The order of a listing. Only by rank, upwards, child jobs are below their parents."""
+
+    key: str = "rank"
+    """`rank`, `created`, `updated`, `cost` or `id`."""
+    is_reversed: bool = False
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether child jobs are below their parents."""
+        return self == JobOrder()
+
+    def get_value(self, row: Row) -> int | str:
+        """Return what a row is sorted by."""
+        if self.key == "cost":
+            return amounts.join_cents(row["cost_cents"] or 0, row["cost_microcents"] or 0)
+        value: int | str = row[{"created": "created_at", "updated": "updated_at"}.get(self.key, self.key)]
+        return value
+
+    def sort(self, places: list[tuple[int | str, str, str]]) -> list[str]:
+        """Return the ids of jobs, each with its value, its time of creation and its id, in order."""
+        return [place[2] for place in sorted(places, reverse=self.is_reversed)]
+
+    def build_clause(self) -> tuple[str, str]:
+        """Return the column of SQL, and the same order as a clause."""
+        column = {"created": "created_at", "updated": "updated_at"}.get(self.key, self.key)
+        way = " DESC" if self.is_reversed else ""
+        return column, f"ORDER BY {column}{way}, created_at{way}, id{way}"
 
 
 class PlacedJobs(NamedTuple):
@@ -160,6 +208,8 @@ class _Entry(NamedTuple):
     shown: tuple[str, str] | None
     """Its row and its cells, as JSON."""
     tags: tuple[str, ...]
+    text: str | None = None
+    """Its text for `JobFilter.text`; None if it has to be read from its files."""
 
 
 # What commands do that change a job
@@ -357,23 +407,58 @@ class JobIndex:
         found = {*filter(is_job_id, names), *(job_id for (job_id,) in rows)}
         return found - unpublished - list_unpublished(self.jobs_dir)
 
-    def list_ids(self, wanted: JobFilter) -> list[str]:
-        """Return the settled jobs that a filter shows, in no order."""
+    def list_ids(
+        self, wanted: JobFilter, order: JobOrder | None = None, limit: int | None = None
+    ) -> list[str]:
+        """Return the settled jobs that a filter shows; without an order, all of them in no order."""
         condition, values = wanted.build_condition()
-        return [job_id for (job_id,) in self._select(f"SELECT id FROM jobs WHERE {condition}", values)]  # noqa: S608
+        rest = f" {order.build_clause()[1]} {_build_limit(limit)}" if order else ""
+        rows = self._select(f"SELECT id FROM jobs WHERE {condition}{rest}", values)  # noqa: S608
+        return [job_id for (job_id,) in rows]
 
-    def list_places(self, wanted: JobFilter) -> PlacedJobs:
-        """Return where a listing shows the settled jobs that pass a filter, and which jobs are not settled."""
+    def list_places(self, wanted: JobFilter, limit: int | None = None) -> PlacedJobs:
+        """Return where a listing shows the settled jobs that pass a filter, and which jobs are not settled.
+
+        `limit`: how many of those without a parent are needed, beside the others.
+        """
         condition, values = wanted.build_condition()
         query = f"SELECT rank, created_at, id, parent FROM jobs WHERE {condition}"  # noqa: S608
-        self._select("BEGIN")  # or a job that becomes settled meanwhile would be in neither of the two
-        try:
-            unsettled = self.find_unsettled()
-            top = self._select(f"{query} AND parent IS NULL ORDER BY rank, created_at, id", values)
+        with self._read_at_once():
+            unsettled = self._find_unsettled_for(wanted)
+            most = _build_limit(limit, unsettled)
+            top = self._select(f"{query} AND parent IS NULL ORDER BY rank, created_at, id {most}", values)
             children = self._select(f"{query} AND parent IS NOT NULL", values)
+        return PlacedJobs(unsettled, top, children)
+
+    def list_sorted(
+        self, wanted: JobFilter, order: JobOrder, limit: int | None = None
+    ) -> tuple[set[str], list[tuple[int | str, str, str]]]:
+        """Return the same in another order: the jobs that are not settled, and for each of the others its value, its
+        time of creation and its id.
+        """
+        condition, values = wanted.build_condition()
+        column, clause = order.build_clause()
+        with self._read_at_once():
+            unsettled = self._find_unsettled_for(wanted)
+            most = _build_limit(limit, unsettled)
+            query = f"SELECT {column}, created_at, id FROM jobs WHERE {condition} {clause} {most}"  # noqa: S608
+            return unsettled, self._select(query, values)
+
+    def _find_unsettled_for(self, wanted: JobFilter) -> set[str]:
+        """Return the jobs that a filter has to look for in their files."""
+        unsettled = self.find_unsettled()
+        if wanted.text is None:
+            return unsettled
+        return unsettled.union(each for (each,) in self._select("SELECT id FROM texts WHERE text IS NULL"))
+
+    @contextmanager
+    def _read_at_once(self) -> Iterator[None]:
+        """Without this, a job that becomes settled between two queries would be in the result of neither."""
+        self._select("BEGIN")
+        try:
+            yield
         finally:
             self._select("ROLLBACK")
-        return PlacedJobs(unsettled, top, children)
 
     def iter_ready(self) -> Iterator[Place]:
         """Yield the places of the settled jobs that may be ready to run, in order."""
@@ -424,6 +509,7 @@ class JobIndex:
             return
         write = self._database.execute
         write("DELETE FROM tags WHERE id = ?", [job_id])
+        write("DELETE FROM texts WHERE id = ?", [job_id])
         if entry is None or entry.shown is None:
             write("DELETE FROM rows WHERE id = ?", [job_id])
         if entry is None:
@@ -432,6 +518,7 @@ class JobIndex:
         write(_INSERT, entry.job)
         if entry.shown is not None:
             write("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", [job_id, *entry.shown])
+            write("INSERT INTO texts VALUES (?, ?)", [job_id, entry.text])
         if entry.tags:
             self._database.executemany(
                 "INSERT INTO tags VALUES (?, ?)", [(tag, job_id) for tag in entry.tags]
@@ -607,7 +694,7 @@ def _read_entry(jobs_dir: str, job_id: str) -> _Entry | None:
     try:
         return _build_entry(folder, glance, stamp)
     except (KeyError, TypeError, ValueError, AttributeError):  # a stranger's; UnicodeEncodeError too
-        return _Entry(stamp, (job_id, stamp, 0, "?", 0, "", None, None, 0, 0, 0, None), None, ())
+        return _Entry(stamp, (job_id, stamp, 0, "?", 0, "", None, None, 0, 0, 0, None, "", 0), None, ())
 
 
 def _build_entry(folder: str, glance: Glance, stamp: bytes) -> _Entry:
@@ -617,8 +704,18 @@ def _build_entry(folder: str, glance: Glance, stamp: bytes) -> _Entry:
     row, brief = build_job_row(glance.id, state), build_brief(folder, state)
     if not -_MOST_RANK <= brief.rank < _MOST_RANK:
         raise ValueError("too large for SQLite")
+    cost = amounts.join_cents(row["cost_cents"], row["cost_microcents"])
+    if not -_MOST_RANK <= cost < _MOST_RANK:
+        raise ValueError("too large for SQLite")
     tags = tuple({tag for tag in row["tags"] if isinstance(tag, str)})
-    for text in (brief.status, brief.created_at, row["parent"] or "", row["assignee"] or "", *tags):
+    for text in (
+        brief.status,
+        brief.created_at,
+        row["parent"] or "",
+        row["assignee"] or "",
+        row["updated_at"],
+        *tags,
+    ):
         text.encode()  # SQLite takes no lone surrogates
     has_agent = brief.status in RUNNING and (brief.has_work_due or brief.wait is not None)
     is_settled = bool(stamp) and not glance.behind and not has_agent
@@ -626,10 +723,33 @@ def _build_entry(folder: str, glance: Glance, stamp: bytes) -> _Entry:
     job = (
         *(glance.id, stamp, is_settled, brief.status, brief.rank, brief.created_at, row["parent"]),
         *(row["assignee"], may_run, brief.has_work_due, brief.is_over),
-        json.dumps(brief.children) if brief.children else None,
+        *(json.dumps(brief.children) if brief.children else None, row["updated_at"], cost),
     )
     shown = json.dumps(row, separators=(",", ":")), json.dumps(build_job_cells(row), separators=(",", ":"))
-    return _Entry(stamp, job, shown, tags)
+    return _Entry(stamp, job, shown, tags, _read_text(folder, row))
+
+
+def _read_text(folder: str, row: Row) -> str | None:
+    from logist.store.task_text import build_searched_text, read_task  # noqa: PLC0415 - only who writes an index needs it
+
+    task = read_task(folder)
+    if task is None or len(task) > _LONGEST_TASK:
+        return None
+    text = build_searched_text(row["id"], row["title"], task)
+    return text if text.isascii() or _is_unicode(text) else None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a half of a surrogate pair
+        return False
+    return True
+
+
+def _build_limit(limit: int | None, more: Sized = ()) -> str:
+    """Return the clause for so many jobs, and as many as there are in `more`, which may take the place of some."""
+    return "" if limit is None else f"LIMIT {limit + len(more)}"
 
 
 def build_brief(folder: str, state: dict[str, Any]) -> JobBrief:

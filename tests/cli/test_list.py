@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 
@@ -36,9 +37,9 @@ def three(desk: Desk) -> Desk:
 def test_rank_first_then_age_then_id(desk: Desk) -> None:
     for job_id, rank in (("c", "0"), ("a", "0"), ("z", "-2"), ("b", "3")):
         desk.create(job_id, "--rank", rank)
-    for job_id, time in (("c", "2026-01-01T00:00:00Z"), ("a", "2026-01-02T00:00:00Z")):
+    for job_id, created_at in (("c", "2026-01-01T00:00:00Z"), ("a", "2026-01-02T00:00:00Z")):
         file = desk.job(job_id) / "state.json"
-        file.write_text(json.dumps(desk.state(job_id) | {"created_at": time}), "utf-8")
+        file.write_text(json.dumps(desk.state(job_id) | {"created_at": created_at}), "utf-8")
     assert ids(desk) == ["z", "c", "a", "b"]
 
 
@@ -134,6 +135,76 @@ def test_filters(three: Desk) -> None:
     assert ids(three, "--stuck", "--status", "DRAFT") == ["stuck", "draft"]
     assert ids(three, "--tag", "red") == ["tagged"]
     assert ids(three, "--tag", "red", "--stuck") == []
+
+
+def set_times(desk: Desk, job_id: str, **values: object) -> None:
+    file = desk.job(job_id) / "state.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def test_jobs_that_changed_since_a_time(desk: Desk) -> None:
+    for days, job_id in ((0.1, "new"), (2, "older"), (40, "oldest")):
+        desk.create(job_id)
+        set_times(
+            desk,
+            job_id,
+            updated_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - days * 86400)),
+        )
+    assert ids(desk, "--since", "3h") == ["new"]
+    assert ids(desk, "--since", "3d") == ["new", "older"]
+    assert ids(desk, "--since", "9w", "--grep", "OLD") == ["older", "oldest"]
+    yesterday = time.strftime("%Y-%m-%d", time.localtime(time.time() - 86400))
+    assert ids(desk, "--since", yesterday) == ["new"]
+    assert ids(desk, "--since", f"{yesterday}T00:00:00+00:00") == ["new"]
+    assert ids(desk, "--since", "9999-12-31T23:59:59-23:00") == []
+    assert len(ids(desk, "--since", "1969-12-31")) == 3
+
+
+@pytest.mark.parametrize("when", ["", "yesterday", "3", "-3d", "3 days", "2026-13-01"])
+def test_a_time_that_is_none_is_refused(three: Desk, when: str) -> None:
+    ran = three("job", "list", "--since", when)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"--since: not a date, a time or an age: {when!r}" in ran.err
+
+
+def test_text_is_searched_in_id_title_and_task(desk: Desk) -> None:
+    desk.create("one", "--title", "Größe of a Heading", "--prompt", "x")
+    desk.create("two", "--prompt", "Repair [a-z]* the\nheading")
+    desk.create("three", "--prompt", "x")
+    (desk.job("three") / "job.yaml").write_text('description: "Head\\x20ing"\nprompt: x\n')
+    assert ids(desk, "--grep", "HEADING") == ["one", "two"]
+    assert ids(desk, "--grep", "head ing") == ["three"]
+    assert ids(desk, "--grep", "GRÖSSE") == ["one"]
+    assert ids(desk, "--grep", "[A-Z]*") == ["two"]
+    assert ids(desk, "--grep", "two") == ["two"]
+    assert ids(desk, "--grep", "prompt") == []
+    (desk.job("three") / "job.yaml").write_text("[broken")
+    assert ids(desk, "--grep", "thre") == ["three"]
+    assert desk("job", "list", "--grep", "").code == 2
+
+
+def test_the_order_and_the_number_of_jobs(three: Desk) -> None:
+    three.create("aaa", "--rank", "9")
+    for number, job_id in enumerate(("aaa", "new", "draft", "stuck")):
+        usage = json.loads((three.job(job_id) / "state.json").read_text())["usage"]
+        set_times(
+            three,
+            job_id,
+            updated_at=f"2026-01-0{9 - number}T00:00:00Z",
+            created_at=f"2026-02-0{number + 1}T00:00:00Z",
+            usage={**usage, "cumulative_cost": (3, 1, 1, 0)[number]},
+        )
+    assert ids(three, "--sort", "rank") == ids(three) == ["new", "stuck", "draft", "aaa"]
+    assert ids(three, "--sort", "-rank") == ["aaa", "draft", "stuck", "new"]
+    assert ids(three, "--sort", "id") == ["aaa", "draft", "new", "stuck"]
+    assert ids(three, "--sort", "created") == ["aaa", "new", "draft", "stuck"]
+    assert ids(three, "--sort", "updated") == ["stuck", "draft", "new", "aaa"]
+    assert ids(three, "--sort", "cost") == ["stuck", "new", "draft", "aaa"]
+    assert ids(three, "--sort=-cost", "--limit", "2") == ["aaa", "draft"]
+    assert ids(three, "--limit", "1", "--stuck") == ["stuck"]
+    rows = three("job", "list", "--sort", "-id", "--limit", "2", "--json").json["data"]
+    assert [row["id"] for row in rows] == ["stuck", "new"]
+    assert three("job", "list", "--limit", "0").code == 2
 
 
 def test_an_unknown_status_is_refused(desk: Desk) -> None:

@@ -30,7 +30,7 @@ from logist.jobs.steward import job_deletion, job_edits
 from logist.jobs.steward.inbox import list_inbox
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.store import job_index
-from logist.store.job_index import JobFilter, JobIndex
+from logist.store.job_index import JobFilter, JobIndex, JobOrder
 from logist.store.provider_wait import ProviderWait
 from tests.jobs.bench import Bench, answer
 from tests.support import examples
@@ -43,6 +43,9 @@ FILTERS = (
     JobFilter(frozenset({"SUCCESS", "CANCELED"}), tag="x"),
     JobFilter(tag="x"),
     JobFilter(tag="x", assignee="eve"),
+    JobFilter(changed_since="2026-01-02T03:04:15Z"),
+    JobFilter(text="c--"),
+    JobFilter(frozenset({"PENDING"}), changed_since="2026-01-02T03:04:09Z", text="do it"),
     JobFilter(),
 )
 """The last one compares all jobs with their files; the others don't."""
@@ -62,10 +65,29 @@ def without_index(b: Bench) -> Iterator[None]:
             aside.rename(own)
 
 
-def list_jobs(b: Bench, wanted: JobFilter, *, refresh: bool = False) -> tuple[list[Row], list[str]]:
-    listing = job_rows.read_listing(str(b.project.jobs_dir), wanted, refresh=refresh)
+VIEWS = (
+    *((wanted, JobOrder(), None) for wanted in FILTERS),
+    (JobFilter(), JobOrder(), 2),
+    (JobFilter(tag="x"), JobOrder("rank", is_reversed=True), 3),
+    (JobFilter(text="o it"), JobOrder("created"), None),
+    (JobFilter(), JobOrder("updated", is_reversed=True), 1),
+    (JobFilter(frozenset({"PENDING", "STUCK"})), JobOrder("cost", is_reversed=True), 2),
+    (JobFilter(), JobOrder("id"), None),
+)
+"""What listings show: a filter, an order, and how many."""
+
+
+def list_jobs(
+    b: Bench,
+    wanted: JobFilter,
+    order: JobOrder = JobOrder(),  # noqa: B008 - it has no state
+    limit: int | None = None,
+    *,
+    refresh: bool = False,
+) -> tuple[list[Row], list[str]]:
+    listing = job_rows.read_listing(str(b.project.jobs_dir), wanted, order, limit, refresh=refresh)
     rows = list(listing.iter_rows())
-    again = job_rows.read_listing(str(b.project.jobs_dir), wanted, refresh=refresh)
+    again = job_rows.read_listing(str(b.project.jobs_dir), wanted, order, limit, refresh=refresh)
     assert [row["id"] for row in rows] == [cells[0] for cells in again.iter_cells()]
     return rows, [str(problem) for problem in listing.problems]
 
@@ -82,10 +104,10 @@ def list_ready(b: Bench) -> list[str]:
 def require_index_answers(b: Bench, *, refresh: bool = False) -> None:
     """Compare all answers with those of the files. `refresh`: something was changed without Logist."""
     held = None if refresh else job_queue.find_held_up_jobs(b.project)
-    for wanted in FILTERS:
-        indexed = list_jobs(b, wanted, refresh=refresh)
+    for wanted, order, limit in VIEWS:
+        indexed = list_jobs(b, wanted, order, limit, refresh=refresh)
         with without_index(b):
-            assert indexed == list_jobs(b, wanted)
+            assert indexed == list_jobs(b, wanted, order, limit)
     indexed_queue = list_ready(b), job_queue.find_held_up_jobs(b.project)
     with without_index(b):
         assert indexed_queue == (list_ready(b), job_queue.find_held_up_jobs(b.project))

@@ -13,7 +13,7 @@ from logist.cli.show import glance
 from logist.cli.show.output import Diagnostic, EncodedRows, decode_texts, make_warnings
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.errors import Damaged, LogistError
-from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex
+from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex, JobOrder
 from logist.store.listing import REBUILD, Glance, read_glances
 
 DEEPEST = 10
@@ -41,38 +41,89 @@ class JobListing(NamedTuple):
         return self.rows.decode() if isinstance(self.rows, EncodedRows) else iter(self.rows)
 
 
-def read_listing(folder: str, wanted: JobFilter, *, refresh: bool = False) -> JobListing:
-    """Return the jobs that pass a filter: with the index, if there are many jobs.
+def read_listing(
+    folder: str,
+    wanted: JobFilter,
+    order: JobOrder = JobOrder(),  # noqa: B008 - it has no state
+    limit: int | None = None,
+    *,
+    refresh: bool = False,
+) -> JobListing:
+    """Return the jobs that pass a filter, at most `limit` of them: with the index, if there are many jobs.
 
     Changes without Logist are noticed if all jobs are wanted, or with `refresh`.
     """
     with suppress(IndexUnusable):
         if (index := JobIndex.open_for_many(folder)) is not None:
-            return _read_indexed_listing(index, folder, wanted, refresh=refresh)
+            return _read_indexed_listing(index, folder, wanted, order, limit, refresh=refresh)
     rows, problems, waits = read_job_rows(folder)
-    rows = sort_rows(list(filter(wanted.matches, rows)))
+    rows = [row for row in rows if _is_shown(folder, row, wanted)]
+    rows = _sort_by(rows, order)[:limit]
     shown_waits = [(row["id"], waits[row["id"]]) for row in rows if row["id"] in waits]
     return JobListing(rows, not rows, problems, shown_waits, lambda: map(_list_cells, rows))
 
 
-def _read_indexed_listing(index: JobIndex, folder: str, wanted: JobFilter, *, refresh: bool) -> JobListing:
-    if refresh or wanted.is_empty or not index.is_complete():
+def _read_indexed_listing(
+    index: JobIndex, folder: str, wanted: JobFilter, order: JobOrder, limit: int | None, *, refresh: bool
+) -> JobListing:
+    if refresh or (wanted.is_empty and limit is None) or not index.is_complete():
         index.refresh()
     else:
-        index.refresh_some(index.list_ids(wanted))
-    unsettled, top, children = index.list_places(wanted)
+        index.refresh_some(index.list_ids(wanted, order if limit else None, limit))
+    if order.has_levels:
+        unsettled, top, children = index.list_places(wanted, limit)
+        settled = [*top, *children]
+    else:
+        unsettled, values = index.list_sorted(wanted, order, limit)
     existing = sorted(each for each in unsettled if os.path.isdir(f"{folder}/{each}"))
     read, problems, waits = read_job_rows(folder, existing)
-    rows = {row["id"]: row for row in read if wanted.matches(row)}
-    if unsettled:
-        top = [each for each in top if each[2] not in unsettled]
-        children = [each for each in children if each[2] not in unsettled]
-    places = [(row["rank"], row["created_at"], row["id"], row["parent"]) for row in rows.values()]
-    ids = _sort_places([*top, *children, *places])
+    rows = {row["id"]: row for row in read if _is_shown(folder, row, wanted)}
+    if order.has_levels:
+        if unsettled:
+            settled = [each for each in settled if each[2] not in unsettled]
+        places = [(row["rank"], row["created_at"], row["id"], row["parent"]) for row in rows.values()]
+        ids = _sort_places([*settled, *places])[:limit]
+    else:
+        values = [each for each in values if each[2] not in unsettled]
+        ids = order.sort([*values, *(_build_value(order, row) for row in rows.values())])[:limit]
     texts = _iter_texts(index.read_rows, _encode_row, folder, ids, rows)
     cells = _iter_texts(index.read_cells, lambda row: json.dumps(_list_cells(row)), folder, ids, rows)
     shown_waits = [(each, waits[each]) for each in (ids if waits else ()) if each in waits and each in rows]
     return JobListing(EncodedRows(texts), not ids, problems, shown_waits, lambda: decode_texts(cells))
+
+
+def _is_shown(folder: str, row: Row, wanted: JobFilter) -> bool:
+    if not wanted.matches(row):
+        return False
+    return wanted.text is None or wanted.text in _read_searched_text(folder, row)
+
+
+def _read_searched_text(folder: str, row: Row) -> str:
+    from logist.store.task_text import build_searched_text, join_task, read_task
+
+    place = f"{folder}/{row['id']}"
+    task = read_task(place)
+    if task is None:
+        from pathlib import Path
+
+        from logist import documents
+
+        try:
+            task = join_task(documents.read_document(Path(place, "job.yaml")).data)
+        except LogistError:  # the id and the title are known all the same
+            task = ""
+    return build_searched_text(row["id"], row["title"], task)
+
+
+def _sort_by(rows: list[Row], order: JobOrder) -> list[Row]:
+    if order.has_levels:
+        return sort_rows(rows)
+    by_id = {row["id"]: row for row in rows}
+    return [by_id[job_id] for job_id in order.sort([_build_value(order, row) for row in rows])]
+
+
+def _build_value(order: JobOrder, row: Row) -> tuple[int | str, str, str]:
+    return order.get_value(row), row["created_at"], row["id"]
 
 
 def _list_cells(row: Row) -> tuple[str, ...]:

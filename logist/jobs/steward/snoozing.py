@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 from logist.errors import Refused
 from logist.jobs.steward.inbox import InboxItem, list_inbox
 from logist.store import JobDir
 from logist.store.snooze import LATEST, Snooze, end_snooze, write_snooze
-
-_DURATION = re.compile(r"([0-9]{1,6})(m|h|d|w)")
-_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+from logist.typed_times import parse_duration, parse_time
 
 
 def parse_snooze_end(text: str, now: float) -> float | None:
@@ -23,13 +19,10 @@ def parse_snooze_end(text: str, now: float) -> float | None:
     """
     if text == "now":
         return now
-    if found := _DURATION.fullmatch(text.strip()):
-        end = now + int(found[1]) * _SECONDS[found[2]]
-    else:
-        try:
-            end = datetime.fromisoformat(text.strip()).timestamp()
-        except (ValueError, OverflowError, OSError):
-            return None
+    seconds = parse_duration(text)
+    end = parse_time(text) if seconds is None else now + seconds
+    if end is None:
+        return None
     return end if now < end <= LATEST else None
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from logist.agents.courier.fork_servers import ForkServers
     from logist.config.environment import Environment
     from logist.config.settings import LoadedSettings
-    from logist.config.trust import Trust
+    from logist.config.trust import Claim, Trust
+    from logist.jobs.base.job_templates import JobTemplate
     from logist.jobs.base.plain_project import PlainProject
     from logist.jobs.base.project import ProjectContext
     from logist.roles import Roles
@@ -97,6 +98,13 @@ def read_project_trust(environment: Environment, loaded: LoadedSettings, roles: 
     from logist.jobs.base import project_opening
 
     return project_opening.read_project_trust(environment, Path(get_current_directory()), loaded, roles)
+
+
+def find_template_claims(environment: Environment, template: JobTemplate | None = None) -> list[Claim]:
+    """Return what the job templates of the project around the current directory need trust for, or one of them."""
+    from logist.jobs.base import project_opening
+
+    return project_opening.find_project_template_claims(environment, Path(get_current_directory()), template)
 
 
 def warn_untrusted(project: ProjectContext) -> tuple[Diagnostic, ...]:

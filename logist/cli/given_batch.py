@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from logist import documents
 from logist.cli import given_spec
+from logist.cli.given_template import GivenTemplate
 from logist.core.model import JobSpec
 from logist.documents import Document
 from logist.errors import InvalidFile, LogistError, Refused, UsageError
@@ -21,7 +21,7 @@ from logist.jobs.base.project import ProjectContext
 
 NOTHING = "no job was created"
 Fill = Callable[[Document], Document]
-"""Returns the spec for the document of a line."""
+"""Returns the job.yaml for the document of a line."""
 
 
 class BatchLine(NamedTuple):
@@ -31,16 +31,23 @@ class BatchLine(NamedTuple):
     text: bytes
 
 
-def read_batch(options: dict[str, Any]) -> Batch:
-    """Read the lines of --batch; the other options override the fields of every line. Raises UsageError, InvalidFile."""
+def read_batch(options: dict[str, Any], template: GivenTemplate | None = None) -> Batch:
+    """Read the lines of --batch; the other options override the fields of every job. Raises UsageError, InvalidFile.
+
+    With a template, the lines have its values instead of the fields of jobs.
+    """
     for name, option in (("spec_file", "SPEC"), ("job_id", "--id")):
         if options[name] is not None:
             fix = "write `id` into the lines" if option == "--id" else "leave it out"
             raise UsageError(f"can't use {option} with --batch", where="--batch", fix=fix)
     changes = given_spec.collect_changes(options)
-    name = options["batch_file"]
-    here = Path.cwd() if name == "-" or options["workflow"] is not None else Path(name).absolute().parent
-    return Batch(name, here, override_fields(changes), draft=options["draft"])
+
+    def fill(document: Document) -> Document:
+        filled = document if template is None else template.fill(document.data)
+        return given_spec.override_fields(filled, changes)
+
+    here = given_spec.find_base_directory(options)
+    return Batch(options["batch_file"], here, fill, draft=options["draft"])
 
 
 class Batch:
@@ -98,21 +105,6 @@ class Batch:
                 error.where = f"{place}: {error.where}" if error.where else place
             error.message = f"{error.message}; {NOTHING}"
             raise
-
-
-def override_fields(changes: dict[tuple[str, ...], object | None]) -> Fill:
-    """Return the function that replaces these fields in the document of a line."""
-
-    def fill(document: Document) -> Document:
-        data = dict(document.data)
-        for (key, *inner), value in changes.items():
-            if not inner:
-                data[key] = value
-            elif isinstance(held := data.get(key, {}), dict):  # validation refuses anything else
-                data[key] = {**held, inner[0]: value}
-        return replace(document, data=data)
-
-    return fill
 
 
 def _create_free_id(project: ProjectContext, spec: JobSpec, taken: dict[str, int]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from logist import documents
 from logist.config.environment import require_utf8
 from logist.core.model import JobSpec
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
+from logist.documents import Document
 from logist.errors import InvalidFile, UsageError
 
 PROMPT_FILES = (".md", ".txt")
@@ -38,9 +40,11 @@ def warn_missing_file(options: dict[str, Any]) -> tuple[str, ...]:
     return (f"file not found: {task!r}; using it as the text of the task",)
 
 
-def read_spec(options: dict[str, Any]) -> tuple[str, JobSpec]:
-    """Return the text of job.yaml as the user wrote it (or "") and the spec."""
+def read_spec(options: dict[str, Any], filled: Document | None = None) -> tuple[str, JobSpec]:
+    """Return the text of job.yaml as the user wrote it (or "") and the spec. `filled`: the job.yaml of a template."""
     changes = collect_changes(options)
+    if filled is not None:
+        return "", documents.validate_document(JobSpec, override_fields(filled, changes))
     if options["spec_file"] is None:
         document = documents.parse_document(documents.dump_yaml(_nest_changes(changes)), "options")
         return "", documents.validate_document(JobSpec, document)
@@ -89,6 +93,17 @@ def collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | N
     return {path: value for path, value in values.items() if value is not None}
 
 
+def override_fields(document: Document, changes: dict[tuple[str, ...], object | None]) -> Document:
+    """Return the document with other values of these fields."""
+    data = dict(document.data)
+    for (key, *inner), value in changes.items():
+        if not inner:
+            data[key] = value
+        elif isinstance(held := data.get(key, {}), dict):  # validation refuses anything else
+            data[key] = {**held, inner[0]: value}
+    return replace(document, data=data)
+
+
 def parse_json_option(text: str | None, option: str) -> Any:
     """Return the JSON value of an option, or of the file after `@`; None without the option. Raises UsageError."""
     if text is None:
@@ -122,12 +137,13 @@ def _is_deep(value: Any) -> bool:
 
 
 def find_base_directory(options: dict[str, Any]) -> Path:
-    """Return the base directory for relative paths in a spec: the directory of the spec file, or the current one
-    if the paths come from options.
+    """Return the base directory for relative paths in a spec: the directory of the file, or the current one if the
+    paths come from options, or from a template, which may be far away.
     """
-    name = options["spec_file"]
-    beside = name is not None and name != "-" and options["workflow"] is None
-    return Path(name).absolute().parent if beside else Path.cwd()
+    name: str | None = options["spec_file"] or (None if options["template"] else options["batch_file"])
+    if name is None or name == "-" or options["workflow"] is not None:
+        return Path.cwd()
+    return Path(name).absolute().parent
 
 
 def _make_absolute(repository: str) -> str:

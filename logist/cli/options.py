@@ -13,7 +13,7 @@ import click
 from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.cli.shell_values import complete_agent, complete_directory, complete_job, complete_model
 from logist.config.environment import Environment
-from logist.errors import InvalidFile, Refused, UsageError
+from logist.errors import Refused, UsageError
 from logist.store.listing import find_job_id
 
 if TYPE_CHECKING:
@@ -303,20 +303,6 @@ def _expand_job_ids(environment: Environment, names: Iterable[str]) -> tuple[str
 def _read_lines() -> list[str]:
     lines = sys.stdin.buffer.read().decode("utf-8", "replace").splitlines()
     return [line.strip() for line in lines if line.strip()]
-
-
-def parse_yaml_value(text: str) -> Any:
-    """Parse a YAML scalar or flow collection, JSON too; anything else is returned as text."""
-    from logist import documents
-
-    if "\n" in text:
-        return text
-    try:
-        value = documents.parse_document(f"value: {text}\n", "VALUE").data["value"]
-    except InvalidFile:
-        return text
-    plain = isinstance(value, str) and text[:1] not in ("'", '"')
-    return text if plain else value
 
 
 def require_free(path: Path, *, force: bool) -> None:

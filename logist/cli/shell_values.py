@@ -143,6 +143,7 @@ MODEL_FIELDS = (
 _LONGEST_CONFIG = 1 << 20
 _ENTRY = re.compile(rb'^,?\{"sequence":(\d+),[^\n]{0,100}?"kind":"(\w+)"', re.MULTILINE)
 """The start of an entry in a history that Logist wrote."""
+_PLACEHOLDER = re.compile(r"\{\{-?\s*\.?([A-Za-z_][A-Za-z0-9_]*)[^{}]*\}\}")
 _KEY = re.compile(r"""(?P<indent> +)(?P<quote>["']?)(?P<key>[^\s"'#:]+)(?P=quote):(\s|$)""")
 
 
@@ -203,6 +204,25 @@ def complete_workflow(
         name.rpartition(".")[0] for layer in _list_layers() for name in _list_names(f"{layer}/workflows")
     )
     return _filter_by_prefix(names, incomplete) or complete_file(ctx, param, incomplete)
+
+
+def complete_template(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str] | list[CompletionItem]:
+    """Complete names of job templates, from their file names; if none matches, any file."""
+    files = (name.rpartition(".") for layer in _list_layers() for name in _list_names(f"{layer}/templates"))
+    names = (stem for stem, _, suffix in files if suffix in ("yaml", "yml", "json"))
+    return _filter_by_prefix(names, incomplete) or complete_file(ctx, param, incomplete)
+
+
+def complete_template_value(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete names of values of the job template that --from names; it is only searched for simple placeholders."""
+    name = ctx.params.get("template") or ""
+    suffixes = (".yaml", ".yml", ".json")
+    places = [f"{layer}/templates/{name}{end}" for layer in reversed(_list_layers()) for end in suffixes]
+    text = next(filter(None, map(_read_text, [name, *places] if name else [])), "")
+    names = {each for each in _PLACEHOLDER.findall(text) if each not in ("if", "else", "end", "range")}
+    return [f"{each}=" for each in _filter_by_prefix(names, incomplete)]
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

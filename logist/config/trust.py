@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ HARMLESS_IN_ROLES = frozenset(
 ADDRESS = frozenset({"provider_model", "endpoint", "api_key_env"})
 """Fields that determine where the prompts and the key of a model are sent."""
 
+TEMPLATES = "templates/"
+"""How the keys of claims of job templates begin."""
 TRUSTED_FILE = "trusted.json"
 LOCK_FILE = ".trusted.lock"
 MISSING = object()
@@ -129,6 +132,14 @@ class Trust:
     def require_to_merge(self) -> None:
         """Raise InvalidFile unless the user has allowed what lets work be merged without a person."""
         self._require_allowed({Effect.MERGE})
+
+    def add_templates(self, claims: Iterable[Claim]) -> Trust:
+        """Return the same with claims of job templates (see `find_template_claims`)."""
+        return replace(self, claims=(*self.claims, *claims))
+
+    def require_template(self, claims: Iterable[Claim]) -> None:
+        """Raise InvalidFile unless the user has allowed what a job template of the project sets."""
+        replace(self, claims=tuple(claims))._require_allowed(set(Effect))
 
     def is_allowed(self) -> bool:
         """Whether the user has allowed everything that needs it."""
@@ -189,7 +200,10 @@ class Trust:
                 for claim in powers
                 if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
             ],
-            REMOVED: [key for key in record if key not in claimed],
+            # Templates are read only when one is used, and without one, no job is as it was.
+            REMOVED: []
+            if all(key.startswith(TEMPLATES) for key in claimed)
+            else [key for key in record if key not in claimed and not key.startswith(TEMPLATES)],
         }
         return {reason: keys for reason, keys in by_reason.items() if keys}
 
@@ -244,6 +258,34 @@ def _find_role_claims(settings: Settings, roles: Iterable[tuple[Role, Path]]) ->
             if field not in HARMLESS_IN_ROLES and not has_harmless_model:
                 harmless = field == "agent" and _is_harmless_agent(value)
                 yield Claim((f"roles/{role.name}", field), value, str(file), None if harmless else Effect.RUN)
+
+
+def find_template_claims(name: str, data: Mapping[str, Any], file: str) -> list[Claim]:
+    """Return the fields of a job template that let work be merged without a person, or into another repository.
+
+    Harmless is a field that is only a placeholder, because the user gives its value.
+    """
+    merging: dict[str, Callable[[Any], bool]] = {
+        "approval": lambda value: value not in ("end", "each", True),
+        "review_mode": lambda value: value not in ("normal", "strict"),
+        "auto_merge": lambda value: value is not False,
+        "repo": lambda value: isinstance(value, str),
+    }
+    return [
+        Claim((f"{TEMPLATES}{name}", key), data[key], file, Effect.MERGE)
+        for key, can_merge in merging.items()
+        if data.get(key) is not None and can_merge(data[key]) and not _is_placeholder(data[key])
+    ]
+
+
+def _is_placeholder(value: Any) -> bool:
+    from logist.core.template import TemplateError  # noqa: PLC0415 - few commands look at a template
+    from logist.core.template.names import find_only_path  # noqa: PLC0415
+
+    try:
+        return isinstance(value, str) and find_only_path(value) is not None
+    except TemplateError:
+        return False
 
 
 def _is_harmless(path: FieldPath) -> bool:

@@ -54,7 +54,7 @@ def find_document_faults(model: type[BaseModel], document: Document) -> dict[str
     for problem in _find_problems(model, document):
         by_path.setdefault(find_real_path(document.data, problem), []).append(problem)
     return {
-        _format_path(path): _build_error(model, document, path_problems)
+        format_path(path): _build_error(model, document, path_problems)
         for path, path_problems in by_path.items()
     }
 
@@ -149,7 +149,7 @@ def _build_error(model: type[BaseModel], document: Document, problems: list[dict
     first = _find_misspelled(problems) or problems[0]
     path = find_real_path(document.data, first)
     where = f"{document.path}:{_find_line(document, path)}"
-    field = _format_path(path)
+    field = format_path(path)
     if first["type"] == "missing":
         return InvalidFile(f"`{field}` is missing", where=where)
     if first["type"] == "extra_forbidden":
@@ -192,12 +192,30 @@ def _find_close_matches(word: str, names: Iterable[str], *, n: int, cutoff: floa
 def _find_line(document: Document, path: Path) -> int:
     """Return the line of the field or, if it is missing, of the nearest field around it."""
     for end in range(len(path), -1, -1):
-        if line := document.lines.get(_format_path(path[:end])):
+        if line := document.lines.get(format_path(path[:end])):
             return line
     return 1
 
 
-def _format_path(path: Path) -> str:
+def can_hold(model: type[BaseModel], path: Path, kind: type) -> bool:
+    """Whether a field of the model can have values of this type; True also for a field that can have any."""
+    annotations: list[Any] = [model]
+    for part in path:
+        annotations = [inner for shape in annotations for inner in _list_inner_annotations(shape, part)]
+    shapes = [shape for outer in annotations for shape in _list_shapes(outer)]
+    return not shapes or any(_is_of_kind(shape, kind) for shape in shapes)
+
+
+def _is_of_kind(shape: Any, kind: type) -> bool:
+    if shape is Any or (kind is dict and _is_model(shape)):
+        return True
+    if not isinstance(shape, type):  # a list, or a word of a Literal
+        return isinstance(shape, kind) or get_origin(shape) is kind
+    return issubclass(shape, kind) or (kind is int and shape is float)
+
+
+def format_path(path: Path) -> str:
+    """Return a path as messages show it."""
     formatted = ""
     for part in path:
         formatted = join_field_path(formatted, part)

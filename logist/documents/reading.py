@@ -131,6 +131,18 @@ def parse_json_line(data: bytes, name: str, line: int) -> Document:
     return _build_document(_parse_json_pieces(text, name, line), name)
 
 
+def parse_value(text: str) -> Any:
+    """Parse a YAML scalar or flow collection, JSON too; anything else is returned as text."""
+    if "\n" in text:
+        return text
+    try:
+        value = parse_document(f"value: {text}\n", "VALUE").data["value"]
+    except InvalidFile:
+        return text
+    plain = isinstance(value, str) and text[:1] not in ("'", '"')
+    return text if plain else value
+
+
 def _build_document(pieces: Iterator[ParsedPiece], name: str) -> Document:
     builder = _DocumentBuilder(name, pieces)
     data = builder.build_document()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from logist import documents
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, parse_yaml_value
+from logist.cli.options import json_option
 from logist.cli.shell_values import complete_setting
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_warnings
 from logist.config.environment import Environment, require_utf8
@@ -42,7 +43,7 @@ def set_(environment: Environment, key: str, value: str, user: bool, dry_run: bo
     or "quoted"; anything else is text. Logist doesn't write an invalid config. Values that you set here don't need
     `logist trust`; other changes in the file still do.
     """
-    parsed = parse_yaml_value(require_utf8(value, "the value", "use UTF-8"))
+    parsed = documents.parse_value(require_utf8(value, "the value", "use UTF-8"))
     if parsed is None:
         raise UsageError("can't set a key to null", where=key, fix=f"to remove it: logist config unset {key}")
     return _change_setting(environment, key, parsed, user=user, dry_run=dry_run)

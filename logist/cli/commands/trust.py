@@ -24,12 +24,18 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
 
     The config of a cloned project could run programs as you, send your API keys to other servers, or merge work
     without your approval. Such settings therefore apply only after you have checked and trusted them: programs, models
-    that don't run on this machine, the sandbox, tools, commands, automatic merges, and `agent` and `network` of roles.
+    that don't run on this machine, the sandbox, tools, commands, automatic merges, also in job templates, and `agent` and
+    `network` of roles.
     If one of them changes, you have to trust it again, unless you change it with `logist config set`.
     """
     from pathlib import Path
 
-    from logist.cli.context import load_current_settings, load_known_roles, read_project_trust
+    from logist.cli.context import (
+        find_template_claims,
+        load_current_settings,
+        load_known_roles,
+        read_project_trust,
+    )
     from logist.config.settings import UNCHECKED_MERGES, can_merge_unchecked
     from logist.config.trust import Trust
 
@@ -39,6 +45,7 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
         return Output({"config": str(home), "powers": {}, "trusted": False}, (f"no longer trusted: {home}",))
     loaded = load_current_settings(environment)
     project = read_project_trust(environment, loaded, load_known_roles(environment))
+    project = project.add_templates(find_template_claims(environment))
     power_lines = tuple(
         f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in project.powers.items()
     )

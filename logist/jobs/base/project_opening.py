@@ -5,8 +5,10 @@ The command line and the Python interface both begin here.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +17,8 @@ from logist.agents import protocol
 from logist.agents.courier import fork_servers
 from logist.config.environment import Environment, list_config_directories, require_utf8
 from logist.config.settings import LoadedSettings, Settings, load_settings
-from logist.config.trust import Trust, read_trust
-from logist.errors import UsageError
+from logist.config.trust import Claim, Trust, find_template_claims, read_trust
+from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
 from logist.resources import find_resource
 from logist.roles import LoadedRole, Roles, load_roles
@@ -24,6 +26,7 @@ from logist.store import require_local
 
 if TYPE_CHECKING:
     from logist.agents.courier.fork_servers import ForkServers
+    from logist.jobs.base.job_templates import JobTemplate
 
 
 def create_clock() -> Clock:
@@ -94,6 +97,29 @@ def read_project_trust(
     if source != "project":
         return Trust(user, home)
     return read_trust(user, home, loaded, [(each.role, each.path) for each in _list_own_roles(home, roles)])
+
+
+def find_project_template_claims(
+    environment: Environment, directory: Path, template: JobTemplate | None = None
+) -> list[Claim]:
+    """Return what the job templates of this project claim, or one of them, if it is of this project.
+
+    A broken template claims nothing: it can't be used.
+    """
+    from logist.jobs.base import job_templates  # noqa: PLC0415 - few commands look at a template
+
+    home, source = environment.find_home(directory)
+    if source != "project":
+        return []
+    claims: list[Claim] = []
+    for layer in list_config_directories(home, home):
+        for path in job_templates.list_template_files(layer):
+            if template is not None and os.path.realpath(path) != os.path.realpath(template.path):
+                continue
+            with suppress(InvalidFile):
+                data = (template or job_templates.load_template(path)).document.data
+                claims += find_template_claims(path.stem, data, str(path))
+    return list({claim.key: claim for claim in claims}.values())
 
 
 def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import choose_job_id, job_options, parse_yaml_value
+from logist import documents
+from logist.cli.options import choose_job_id, job_options
 from logist.cli.show.output import Output
 from logist.config.environment import Environment
 from logist.errors import UsageError
@@ -65,7 +66,7 @@ def _parse_changes(
         key, separator, text = setting.partition("=")
         if not separator:
             raise UsageError(f"missing '=' in {setting!r}", where="--set", fix="use --set KEY=VALUE")
-        changes[_parse_key(key, "--set")] = parse_yaml_value(text)
+        changes[_parse_key(key, "--set")] = documents.parse_value(text)
     for key in removed:
         changes[_parse_key(key, "--unset")] = None
     return changes

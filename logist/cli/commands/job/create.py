@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.options import Amount, json_option, model_option, new_jobs_dir_option
-from logist.cli.shell_values import complete_directory, complete_file, complete_role, complete_workflow
+from logist.cli.shell_values import (
+    complete_directory,
+    complete_file,
+    complete_role,
+    complete_template,
+    complete_template_value,
+    complete_workflow,
+)
 from logist.cli.show.glance import status_span
 from logist.cli.show.output import Command, Output, StyledText, make_warnings
 from logist.config.environment import Environment
@@ -28,6 +35,21 @@ PROGRESS_SECONDS = 1.0
     metavar="FILE",
     help="Create one job for each line of a JSON Lines file, or - for standard input.",
     shell_complete=complete_file,
+)
+@click.option(
+    "--from",
+    "template",
+    metavar="TEMPLATE",
+    help="Job template to fill: a name in .logist/templates, or a file.",
+    shell_complete=complete_template,
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value for the template; repeatable.",
+    shell_complete=complete_template_value,
 )
 @click.option("--prompt", metavar="TEXT", help="What the agent should do.")
 @click.option(
@@ -112,6 +134,9 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
 
     Each line of a --batch is one JSON object with the keys of job.yaml. All jobs are created, or none: if a line is
     invalid, Logist names it and creates nothing. Prints the ids, in the order of the lines.
+
+    A template is a job.yaml with placeholders such as {{issue}}, in quotes. Their values come from --set and, with --batch,
+    from the lines, which then have only these values; those of a line come before those of --set.
     """
     from logist.cli import context
 
@@ -124,13 +149,14 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
 def _create_job(
     environment: Environment, project: ProjectContext, jobs_dir: str | None, options: dict[str, Any]
 ) -> Output:
-    from logist.cli import context, given_spec
+    from logist.cli import context, given_spec, given_template
     from logist.jobs.base import job_names
     from logist.jobs.base.create import create_job as create_job
 
     file_warnings = given_spec.warn_missing_file(options)
     options = given_spec.apply_task_argument(options)
-    text, spec = given_spec.read_spec(options)
+    template = given_template.open_template(environment, project, options)
+    text, spec = given_spec.read_spec(options, template.fill() if template else None)
     job_id = options["job_id"] or spec.id or job_names.create_job_id(spec)
     here = given_spec.find_base_directory(options)
     created = create_job(project, job_id, spec, draft=options["draft"], text=text, here=here)
@@ -156,12 +182,13 @@ def _create_job(
 def _create_batch(
     environment: Environment, project: ProjectContext, jobs_dir: str | None, options: dict[str, Any]
 ) -> Output:
-    from logist.cli import context, given_spec
+    from logist.cli import context, given_spec, given_template
     from logist.cli.given_batch import read_batch
     from logist.cli.show.progress import ProgressBar
     from logist.jobs.base.create_batch import create_jobs
 
-    batch = read_batch(given_spec.apply_task_argument(options))
+    options = given_spec.apply_task_argument(options)
+    batch = read_batch(options, given_template.open_template(environment, project, options))
     count = len(batch.lines)
     project = _say_once(project)
     checked, made = (ProgressBar(count, what, delay=PROGRESS_SECONDS) for what in ("line", "job"))

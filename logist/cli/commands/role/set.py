@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logist import documents
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, parse_yaml_value
+from logist.cli.options import json_option
 from logist.cli.shell_values import complete_role
 from logist.cli.show.output import Diagnostic, Output, StyledText
 from logist.config.environment import Environment, require_utf8
@@ -37,7 +38,7 @@ def set_(environment: Environment, name: str, key: str, value: str, user: bool, 
     from logist.cli.context import list_role_directories
     from logist.jobs.base.role_file import change_role_field
 
-    parsed = parse_yaml_value(require_utf8(value, "the value", "use UTF-8"))
+    parsed = documents.parse_value(require_utf8(value, "the value", "use UTF-8"))
     folder = _find_folder(environment, user=user)
     before = None if user else _read_trust(environment)
     change = change_role_field(list_role_directories(environment), folder, name, key, parsed, dry_run=dry_run)

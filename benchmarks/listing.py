@@ -41,10 +41,17 @@ COMMANDS = {
     "job list --json": (["job", "list", "--json"], 1_500),
     "job list --stuck": (["job", "list", "--stuck"], 100),
     "job list --tag rare": (["job", "list", "--tag", "rare"], 100),
+    "job list --since 1h (none)": (["job", "list", "--since", "9999-01-01"], 100),
+    "job list --grep (none)": (["job", "list", "--grep", "no such text"], 100),
+    "job list --grep --tag rare": (["job", "list", "--grep", "task", "--tag", "rare"], 100),
+    "job list --sort -updated --limit 20": (["job", "list", "--sort", "-updated", "--limit", "20"], 100),
+    "job list --sort -cost --limit 20": (["job", "list", "--sort", "-cost", "--limit", "20"], 100),
+    "job list --limit 20": (["job", "list", "--limit", "20"], 100),
     "job list --stuck --refresh": (["job", "list", "--stuck", "--refresh"], 1_500),
     "run, nothing ready": (["run"], None),
 }
 """What is measured, and how many milliseconds it may take for 100,000 jobs."""
+COPIED = ("state.json", "jobHistory.json", "job.yaml")
 MOST_MEGABYTES = 60
 MOST_CHOOSING_MS = 5.0
 
@@ -114,7 +121,7 @@ def make_jobs(place: Path, count: int, ended: int) -> None:
             run("job", "create", "--id", folder.name, "--prompt", "A task", "--no-repo")
             if number < ended:
                 run("job", "cancel", folder.name, "--yes")
-            copied = {name: (folder / name).read_bytes() for name in ("state.json", "jobHistory.json")}
+            copied = {name: (folder / name).read_bytes() for name in COPIED}
             continue
         folder.mkdir()
         for name, data in copied.items():

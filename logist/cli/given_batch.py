@@ -129,9 +129,10 @@ def _read_lines(name: str, shown: str) -> list[BatchLine]:
 
 def _iter_lines(file: BinaryIO | Any, shown: str) -> Iterator[BatchLine]:
     number = 0
-    while text := file.readline(documents.MAX_BYTES + 2):
+    while text := file.readline(documents.MAX_BYTES + 3):  # with the end of the line
         number += 1
-        if len(text.rstrip(b"\r\n")) > documents.MAX_BYTES:
+        text = text.rstrip(b"\r\n")
+        if len(text) > documents.MAX_BYTES:
             message = f"must not be longer than {documents.MAX_BYTES:,} bytes; {NOTHING}"
             raise InvalidFile(message, where=f"{shown}:{number}")
         yield BatchLine(number, text)

@@ -53,6 +53,12 @@ def pending(desk: Desk) -> None:
     desk.create("j1", "--title", "Größe")
 
 
+def batch(desk: Desk) -> None:
+    (desk.place / "batch.jsonl").write_text(
+        '{"prompt": "x", "id": "b2"}\n{"prompt": "y", "title": "Größe"}\n', "utf-8"
+    )
+
+
 def draft(desk: Desk) -> None:
     desk.create("j1", "--draft")
 
@@ -200,6 +206,8 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job create", pending, ["--id", "j2", "--prompt", "x"], 0),
     ("job create", pending, ["--id", "j1", "--prompt", "x"], 8),
     ("job create", pending, [], 2),
+    ("job create", batch, ["--batch", "batch.jsonl"], 0),
+    ("job create", batch, ["--batch", "answers.json"], 5),
     ("watch", stuck, [], 0),
     ("watch", unreadable, [], 0),
     ("watch", pending, ["--jobs-dir", "answers.json"], 2),

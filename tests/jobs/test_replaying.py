@@ -65,7 +65,7 @@ class TestArchives:
         return [archive.name for archive in recorded_jobs.find_histories(paths)]
 
     def test_jobs_files_folders_and_patterns(self, tmp_path: Path) -> None:
-        for name in ("b", "a", "deep/c", ".git/no", ".new-x-1/no", "a/workspace/inner"):
+        for name in ("b", "a", "deep/c", ".git/no", ".new-x-1/no", ".batches/1/no", "a/workspace/inner"):
             written(tmp_path / "all" / name, HISTORY[:1])
         written(tmp_path, HISTORY[:1], "old.json")
         assert self.names("all") == ["all/a", "all/b", "all/deep/c"]

@@ -23,13 +23,14 @@ from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, IN_THE_MAKING, JobDir, history, segments
 from logist.store.entries import CLOSING, read_header, read_lines
 from logist.store.files import TEMPORARY
+from logist.store.listing import BATCHES
 
 Entry = TypeVar("Entry", Interaction, JsonObject)
 
 NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that the rules raise for a history that was edited by hand, or written by a defect."""
 _RESTEP = b'"kind":"restep"'
-NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__"})
+NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__", BATCHES})
 """Directories that are not searched for jobs. Directories inside a job belong to it and are not searched either."""
 
 

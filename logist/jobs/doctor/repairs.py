@@ -21,7 +21,7 @@ from logist.jobs.base.stored_records import dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import FIX, ExaminedJob
-from logist.store import JobDir, files, history, lock, verification
+from logist.store import JobDir, files, history, job_batches, lock, verification
 
 
 def take_away(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
@@ -36,6 +36,16 @@ def take_abandoned(subject: object, paths: tuple[Path, ...], backup: Backup) -> 
             if not is_abandoned:
                 raise Busy("another command is using it", where=str(path), fix=FIX)
             backup.take(path)
+
+
+def remove_batches(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
+    """Undo batches of new jobs whose creator was killed before they were published."""
+    for path in paths:
+        with lock.claim_unfinished_job(path) as is_abandoned:
+            if not is_abandoned:
+                raise Busy("another command is using it", where=str(path), fix=FIX)
+            backup.note(f"removing {path}, whose jobs were never complete")
+            job_batches.remove_batch(path.parent.parent, path)
 
 
 def narrow(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:

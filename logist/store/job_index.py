@@ -79,7 +79,9 @@ CREATE TABLE tags (tag TEXT, id TEXT, PRIMARY KEY (tag, id)) WITHOUT ROWID;
 CREATE INDEX by_place ON jobs (rank, created_at, id);
 CREATE INDEX by_status ON jobs (status);
 CREATE INDEX by_parent ON jobs (parent) WHERE parent IS NOT NULL;
-CREATE INDEX by_change ON jobs (updated_at);
+CREATE INDEX by_age ON jobs (created_at, id);
+CREATE INDEX by_change ON jobs (updated_at, created_at, id);
+CREATE INDEX by_cost ON jobs (cost, created_at, id);
 CREATE INDEX by_assignee ON jobs (assignee) WHERE assignee IS NOT NULL;
 CREATE INDEX ready ON jobs (rank, created_at, id) WHERE may_run;
 CREATE INDEX unread_texts ON texts (id) WHERE text IS NULL;
@@ -186,7 +188,10 @@ class JobOrder(NamedTuple):
         """Return the column of SQL, and the same order as a clause."""
         column = {"created": "created_at", "updated": "updated_at"}.get(self.key, self.key)
         way = " DESC" if self.is_reversed else ""
-        return column, f"ORDER BY {column}{way}, created_at{way}, id{way}"
+        columns = dict.fromkeys(
+            (column, "created_at", "id")
+        )  # without repetition, so that SQLite uses an index
+        return column, f"ORDER BY {', '.join(f'{each}{way}' for each in columns)}"
 
 
 class PlacedJobs(NamedTuple):
@@ -380,14 +385,17 @@ class JobIndex:
         """Return whether all jobs have been indexed once."""
         return bool(self._select("PRAGMA user_version")[0][0])
 
-    def refresh(self) -> None:
+    def refresh(self, *, with_texts: bool = False) -> None:
         """Compare all jobs with their files, and index again those that were changed without Logist.
 
-        Reads only files that are not those of the row.
+        Reads only files that are not those of the row; `with_texts`, all of them: a row doesn't say which job.yaml it
+        was made from.
         """
         with _convert_errors(self.jobs_dir):
             markers = self._list_markers()
-            self.update(list(self._find_changed(list_job_ids(self.jobs_dir))))
+            ids = list_job_ids(self.jobs_dir)
+            changed = self._find_changed(ids)
+            self.update(sorted({*ids, *changed}) if with_texts else list(changed))
             self._settle_markers(markers)
             if not self.is_complete():
                 self._database.execute("PRAGMA user_version = 1")

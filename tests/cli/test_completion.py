@@ -95,6 +95,10 @@ def jobs(desk: Desk) -> Desk:
     assert desk("job", "suspend", "aside").code == 0
     (desk.place / "prompt text.md").write_text("Do it.", "utf-8")
     (desk.place / "subdirectory").mkdir()
+    (desk.home / "templates").mkdir()
+    template = "title: '{{title}}'\nprompt: '{{if not issue}}x{{else}}{{ .issue }}{{end}}'\n"
+    (desk.home / "templates" / "fix.yaml").write_text(template)
+    (desk.home / "templates" / "flaky.json").write_text("{}")
     desk.settings(CONFIG)
     return desk
 
@@ -198,6 +202,13 @@ def test_values(jobs: Desk) -> None:
         "job create ": ["file,"],
         "job create --file pro": ["file,pro"],
         "job create --workflow pro": ["file,pro"],
+        "job create --from f": ["fix", "flaky"],
+        "job create --from ./f": ["file,./f"],
+        "job create --from fix --set ": ["issue=", "title="],
+        "job create --from fix --set t": ["title="],
+        "job create --set ": [],
+        "job create --batch pro": ["file,pro"],
+        "job list --sort c": ["created", "cost"],
         "job create --repo su": ["dir,su"],
         "job list --jobs-dir ": ["dir,"],
         "job poststep ready --response-file x": ["file,x"],

@@ -329,6 +329,22 @@ def test_many_jobs_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert require.is_complete()
 
 
+def test_the_text_of_a_task_is_found_as_it_is_now(b: Bench) -> None:
+    def find(text: str, *, refresh: bool = False) -> list[str]:
+        return [row["id"] for row in list_jobs(b, JobFilter(text=text), refresh=refresh)[0]]
+
+    assert find("do it") == ["a", "b"]
+    job_edits.configure_job(b.project, "a", {("prompt",): "Größe\n" + "x" * 60_000 + "ENDE"})
+    job_edits.configure_job(b.project, "b", {("description",): "Something Else"})
+    assert [find("grösse"), find("ende"), find("something"), find("do it")] == [["a"], ["a"], ["b"], ["b"]]
+    (b.project.jobs_dir / "b" / "job.yaml").write_text('prompt: "by \\x68and"\n')
+    assert find("by hand") == []
+    assert find("by hand", refresh=True) == ["b"]
+    assert find("by hand") == ["b"], "read from the file, because it is no simple YAML"
+    (b.project.jobs_dir / "b" / "job.yaml").unlink()
+    assert find("b", refresh=True) == ["b"], "its id"
+
+
 def test_only_what_changed_is_read_again(b: Bench) -> None:
     with open_files() as opened:
         list_jobs(b, JobFilter())

@@ -167,6 +167,26 @@ def test_an_id_that_another_command_takes_meanwhile_undoes_the_batch(tmp_path: P
     require_clean(tmp_path)
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+def test_who_lists_the_jobs_meanwhile_sees_all_of_them_or_none(indexed: bool) -> None:
+    with jobs_folder(indexed=indexed) as jobs:
+        ids = tuple(f"n{number}" for number in range(200))
+        child = os.fork()
+        if child == 0:
+            try:
+                create(jobs, ids)
+            finally:
+                os._exit(0)
+        counts, listed = set(), set()
+        while os.waitpid(child, os.WNOHANG) == (0, 0):
+            counts.add(len(list(list_jobs(jobs))))
+            rows = job_rows.read_listing(str(jobs), JobFilter(frozenset({"PENDING"}))).iter_rows()
+            listed.add(len(list(rows)))
+        assert counts <= {1, 201}
+        assert listed <= {1, 201}
+        assert len(list(list_jobs(jobs))) == 201
+
+
 def leave_unpublished(jobs: Path) -> Path:
     """A batch whose command was killed when all jobs were in their places; returns its directory."""
 

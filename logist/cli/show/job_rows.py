@@ -67,7 +67,7 @@ def _read_indexed_listing(
     index: JobIndex, folder: str, wanted: JobFilter, order: JobOrder, limit: int | None, *, refresh: bool
 ) -> JobListing:
     if refresh or (wanted.is_empty and limit is None) or not index.is_complete():
-        index.refresh()
+        index.refresh(with_texts=refresh and wanted.text is not None)
     else:
         index.refresh_some(index.list_ids(wanted, order if limit else None, limit))
     if order.has_levels:

@@ -1,6 +1,6 @@
-"""What very many jobs cost: listing them, finding some of them, and choosing the next one to run.
+"""What very many jobs cost: listing them, finding some of them, choosing the next one to run, and creating them at once.
 
-Run: python benchmarks/listing.py [--jobs 100000] [--ended 0 1000 10000 100000] [--runs 3]
+Run: python benchmarks/listing.py [--jobs 100000] [--ended 0 1000 10000 100000] [--batches 100 1000 10000] [--runs 3]
 
 A project's jobs are copies of one state and history. `first list` makes the index.
 """
@@ -8,6 +8,7 @@ A project's jobs are copies of one state and history. `first list` makes the ind
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -54,12 +55,16 @@ COMMANDS = {
 COPIED = ("state.json", "jobHistory.json", "job.yaml")
 MOST_MEGABYTES = 60
 MOST_CHOOSING_MS = 5.0
+MOST_BATCH_MS = 10.0
+MOST_BATCH_KB = 20.0
+"""For each job of a batch."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, nargs="+", default=[100_000])
     parser.add_argument("--ended", type=int, nargs="+", default=[0, 1_000, 10_000, 100_000])
+    parser.add_argument("--batches", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     for count in options.jobs:
@@ -71,6 +76,22 @@ def main() -> None:
             chosen = measure_choosing(Path(folder), count)
             rows.append([str(count), chosen, judge(chosen, MOST_CHOOSING_MS)])
     table(rows)
+    rows = [["jobs of a batch", "CPU ms for each", "MB", "kept"]]
+    for count in options.batches:
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(measure_batch(Path(folder), count))
+    table(rows)
+
+
+def measure_batch(place: Path, count: int) -> list[object]:
+    """What `job create --batch` costs, without a repository."""
+    lines = (json.dumps({"id": f"job-{number}", "prompt": f"Task {number}"}) for number in range(count))
+    (place / "batch.jsonl").write_text("\n".join(lines))
+    words = ["job", "create", "--batch", "batch.jsonl", "--no-repo"]
+    least = measure_child([*LOGIST, "--version"], place, 1)[1]
+    cpu, megabytes = measure_child([*LOGIST, *words], place, 1)
+    kept = judge(cpu / count, MOST_BATCH_MS) and judge((megabytes - least) * 1000 / count, MOST_BATCH_KB)
+    return [str(count), cpu / count, megabytes, kept if count > 100 else ""]
 
 
 def measure_listing(place: Path, count: int, runs: int) -> None:

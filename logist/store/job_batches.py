@@ -33,13 +33,14 @@ def reserve_batch(jobs_dir: Path, held: ExitStack) -> Path:
     """Create the directory of a batch and take its lock, which `held` keeps."""
     while True:
         path = jobs_dir / BATCHES / os.urandom(6).hex()
+        files.make_directory(path.parent)
+        if path.parent.is_symlink() or not path.parent.is_dir():
+            fix = f"check it, then remove it: {path.parent}"
+            raise StorageError("not a directory of Logist", where=str(path.parent), fix=fix)
         with files.convert_os_errors(path), suppress(FileNotFoundError):
-            files.make_directory(path.parent)
             os.mkdir(path, 0o700)  # another command may just have removed the empty directory above
-        with suppress(StorageError):
-            if path.exists() and held.enter_context(lock.claim_unfinished_job(path)):
-                with files.convert_os_errors(path):
-                    os.chmod(path, 0o700)  # whatever the umask is
+            if held.enter_context(lock.claim_unfinished_job(path)):
+                os.chmod(path, 0o700)  # whatever the umask is
                 return path
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.cli.show import job_rows
-from logist.errors import Refused, UsageError
+from logist.errors import Refused, StorageError, UsageError
 from logist.store import JobDir, Position, job_batches, job_index, jobdir, list_jobs
 from logist.store.job_index import JobFilter, JobIndex
 from logist.store.listing import BATCHES, UNPUBLISHED
@@ -215,6 +215,20 @@ def test_a_list_of_a_stranger_deletes_no_jobs(tmp_path: Path) -> None:
     (folder / UNPUBLISHED).write_text('{"old": 1, "../x": 2}')
     require_clean(tmp_path)
     assert list(list_jobs(tmp_path)) == ["old"]
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_a_stranger_can_not_lead_a_batch_elsewhere(tmp_path: Path, kind: str) -> None:
+    jobs, elsewhere = tmp_path / "jobs", tmp_path / "elsewhere"
+    jobs.mkdir()
+    (elsewhere / "000000000000").mkdir(parents=True)
+    if kind == "link":
+        (jobs / BATCHES).symlink_to(elsewhere)
+    else:
+        (jobs / BATCHES).touch()
+    with pytest.raises(StorageError, match="not a directory of Logist"):
+        create(jobs)
+    assert [path.name for path in elsewhere.iterdir()] == ["000000000000"]
 
 
 def test_a_list_without_a_living_command_is_not_shown_and_a_living_one_is_left_alone(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -184,21 +186,15 @@ def _create_batch(
 ) -> Output:
     from logist.cli import context, given_spec, given_template
     from logist.cli.given_batch import read_batch
-    from logist.cli.show.progress import ProgressBar
     from logist.jobs.base.create_batch import create_jobs
 
     options = given_spec.apply_task_argument(options)
     batch = read_batch(options, given_template.open_template(environment, project, options))
-    count = len(batch.lines)
     project = _say_once(project)
-    checked, made = (ProgressBar(count, what, delay=PROGRESS_SECONDS) for what in ("line", "job"))
-    try:
-        batch.check(project, checked.count_history)
-        checked.clear()
-        created = create_jobs(project, batch.iter_plans(project), made.count_history)
-    finally:
-        checked.clear()
-        made.clear()
+    with _show_progress(len(batch.lines), "line") as count_line:
+        batch.check(project, count_line)
+    with _show_progress(len(batch.lines), "job") as count_job:
+        created = create_jobs(project, batch.iter_plans(project), count_job)
     ids = list(created.states)
     diagnostics = (
         *make_warnings(created.warnings, "uncommitted"),
@@ -210,6 +206,18 @@ def _create_batch(
     )
     rows = [_build_data(project, job_id, state) for job_id, state in created.states.items()]
     return Output({"jobs": rows}, ids, diagnostics)
+
+
+@contextmanager
+def _show_progress(total: int, what: str) -> Iterator[Callable[[], None]]:
+    """Show a bar inside the block, if it takes long; yields what counts one more."""
+    from logist.cli.show.progress import ProgressBar
+
+    bar = ProgressBar(total, what, delay=PROGRESS_SECONDS)
+    try:
+        yield bar.count_history
+    finally:
+        bar.clear()
 
 
 def _build_data(project: ProjectContext, job_id: str, state: State) -> dict[str, str]:

@@ -517,16 +517,16 @@ class JobIndex:
             return
         write = self._database.execute
         write("DELETE FROM tags WHERE id = ?", [job_id])
-        write("DELETE FROM texts WHERE id = ?", [job_id])
         if entry is None or entry.shown is None:
             write("DELETE FROM rows WHERE id = ?", [job_id])
+            write("DELETE FROM texts WHERE id = ?", [job_id])
         if entry is None:
             write("DELETE FROM jobs WHERE id = ?", [job_id])
             return
         write(_INSERT, entry.job)
         if entry.shown is not None:
             write("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", [job_id, *entry.shown])
-            write("INSERT INTO texts VALUES (?, ?)", [job_id, entry.text])
+            write("INSERT OR REPLACE INTO texts VALUES (?, ?)", [job_id, entry.text])
         if entry.tags:
             self._database.executemany(
                 "INSERT INTO tags VALUES (?, ?)", [(tag, job_id) for tag in entry.tags]

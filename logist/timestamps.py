@@ -1,8 +1,12 @@
-"""How times are written: in UTC for files and JSON, and in the time zone of this machine for people."""
+"""How times are written: in UTC for files and JSON, and in the time zone of this machine for people; and how people type them."""
 
 from __future__ import annotations
 
+import re
 import time
+
+_DURATION = r"([0-9]{1,6})(m|h|d|w)"
+_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 def format_utc(at: float) -> str:
@@ -29,6 +33,20 @@ def format_age(seconds: float) -> str:
         if whole >= length:
             return f"{whole // length}{unit}"
     return f"{whole}s"
+
+
+def parse_duration(text: str) -> int | None:
+    """Return the seconds of `30m`, `2h`, `3d` or `1w`; None for anything else."""
+    found = re.fullmatch(_DURATION, text.strip())
+    return int(found[1]) * _SECONDS[found[2]] if found else None
+
+
+def parse_time(text: str) -> float | None:
+    """Return a date or time in ISO format, local without a time zone, in seconds since 1970; None for anything else."""
+    try:
+        return _read_timestamp(text.strip())
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _read_timestamp(text: str) -> float:

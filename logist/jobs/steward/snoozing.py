@@ -9,7 +9,7 @@ from logist.errors import Refused
 from logist.jobs.steward.inbox import InboxItem, list_inbox
 from logist.store import JobDir
 from logist.store.snooze import LATEST, Snooze, end_snooze, write_snooze
-from logist.typed_times import parse_duration, parse_time
+from logist.timestamps import parse_duration, parse_time
 
 
 def parse_snooze_end(text: str, now: float) -> float | None:

@@ -127,14 +127,14 @@ def list_(
 
 def _parse_since(text: str, now: float) -> str:
     """Return the time as `updated_at` has it. Raises UsageError."""
-    from logist.typed_times import parse_duration, parse_time
+    from logist.timestamps import format_utc, parse_duration, parse_time
 
     age = parse_duration(text)
     moment = parse_time(text) if age is None else now - age
     if moment is None:
         fix = "for example: --since 2h, --since 3d, --since 2026-12-01, --since 2026-12-01T09:00"
         raise UsageError(f"not a date, a time or an age: {text!r}", where="--since", fix=fix)
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(max(0.0, moment), LATEST)))
+    return format_utc(min(max(0.0, moment), LATEST))
 
 
 def _draw_rows(rows: list[Row], screen: Screen) -> list[Line]:

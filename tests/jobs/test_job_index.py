@@ -345,6 +345,13 @@ def test_the_text_of_a_task_is_found_as_it_is_now(b: Bench) -> None:
     assert find("b", refresh=True) == ["b"], "its id"
 
 
+def test_a_text_that_was_removed_from_a_job_is_not_left_in_the_index(b: Bench) -> None:
+    for prompt, is_there in (("the hidden-word " * 300, True), ("Do it.", False)):
+        job_edits.configure_job(b.project, "a", {("prompt",): prompt})
+        list_jobs(b, JobFilter())
+        assert (b"hidden-word" in get_database(b).read_bytes()) == is_there
+
+
 def test_only_what_changed_is_read_again(b: Bench) -> None:
     with open_files() as opened:
         list_jobs(b, JobFilter())

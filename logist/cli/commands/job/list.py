@@ -60,7 +60,7 @@ LEFT_OUT = ("ROLE", "COST", "AGE")
 @click.option(
     "--grep",
     metavar="TEXT",
-    help="List only jobs whose id, title or task contains this text; upper and lower case are the same.",
+    help="List only jobs whose id, title or task contains this text (no pattern); upper and lower case are the same.",
     callback=refuse_empty,
 )
 @click.option(

@@ -101,8 +101,10 @@ class Batch:
             yield
         except LogistError as error:
             place = f"{self.name}:{line.number}"
-            if not (error.where or "").startswith(place):
-                error.where = f"{place}: {error.where}" if error.where else place
+            if not error.where or error.where == self.name:
+                error.where = place
+            elif not error.where.startswith(place):
+                error.where = f"{place}: {error.where}"
             error.message = f"{error.message}; {NOTHING}"
             raise
 

@@ -285,9 +285,7 @@ def _parse_json_pieces(text: str, name: str, first_line: int = 1) -> Iterator[Pa
         where = f"{name}:{first_line + error.lineno - 1}:{error.colno}"
         raise InvalidFile(f"invalid JSON: {error.msg}", where=where) from error
     except RecursionError as error:
-        raise InvalidFile(
-            f"nested more than {MAX_DEPTH} levels deep", where=f"{name}:{first_line}"
-        ) from error
+        raise InvalidFile(f"nested more than {MAX_DEPTH} levels deep", where=name) from error
     line, line_start, counted_until = first_line, 0, 0
     for token in _JSON_TOKEN.finditer(text):
         if newlines := text.count("\n", counted_until, token.start()):

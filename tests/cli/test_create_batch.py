@@ -90,6 +90,8 @@ GOOD = {"prompt": "x"}
         ((GOOD, '{"prompt": "\\ud800"}'), 5, "batch.jsonl:2:12: `prompt` contains half of a surrogate pair"),
         ((GOOD, '{"rank": NaN, "prompt": "x"}'), 5, "batch.jsonl:2"),
         ((GOOD, '{"prompt": "' + "x" * (1 << 20) + '"}'), 5, "batch.jsonl:2: must not be longer than 1,048,576 bytes"),
+        ((GOOD, '{"input": ' + "[" * 100_000 + "]" * 100_000 + "}"), 5, "error: batch.jsonl:2: nested more than 64 levels deep"),
+        ((GOOD, '{"input": ' + "[" * 70 + "]" * 70 + "}"), 5, "error: batch.jsonl:2:75: nested more than 64 levels deep"),
         ((GOOD, {"title": "x"}), 2, "batch.jsonl:2: prompt: a job needs a prompt; no job was created"),
         ((GOOD, {"prompt": "x", "role": "Nobody"}), 2, "batch.jsonl:2: unknown role `Nobody`"),
         ((GOOD, {"prompt": "x", "repo": "nowhere"}), 2, "batch.jsonl:2: repo: nowhere is not a git repository"),

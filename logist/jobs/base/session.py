@@ -22,7 +22,7 @@ from logist.core.model import (
     Steward,
 )
 from logist.errors import Refused, Stopped
-from logist.jobs.base import hooks, specs
+from logist.jobs.base import cleaned_files, hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.stored_records import (
     build_current_state,
@@ -217,6 +217,8 @@ def open_session(
             watch.end()
             session = load_session(project, job, lock)
             newer_versions.refuse_to_move(session.state)
+            if job.is_being_cleaned():
+                cleaned_files.finish_cleaning(session)
             if session.behind:
                 if job.read_state() is None:
                     _require_complete_history(session)

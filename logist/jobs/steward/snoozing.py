@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from logist.core.text.durations import parse_duration
 from logist.errors import Refused
 from logist.jobs.steward.inbox import InboxItem, list_inbox
 from logist.store import JobDir
 from logist.store.snooze import LATEST, Snooze, end_snooze, write_snooze
-
-_DURATION = re.compile(r"([0-9]{1,6})(m|h|d|w)")
-_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def parse_snooze_end(text: str, now: float) -> float | None:
@@ -23,8 +20,8 @@ def parse_snooze_end(text: str, now: float) -> float | None:
     """
     if text == "now":
         return now
-    if found := _DURATION.fullmatch(text.strip()):
-        end = now + int(found[1]) * _SECONDS[found[2]]
+    if (seconds := parse_duration(text)) is not None:
+        end = now + seconds
     else:
         try:
             end = datetime.fromisoformat(text.strip()).timestamp()

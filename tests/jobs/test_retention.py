@@ -359,3 +359,37 @@ def test_what_no_job_needs_any_more_is_removed(bench: MakeBench, git_repo: Path)
     assert not (jobs_dir / ".setup" / "packages").exists()
     assert (dry.freed_setup, dry.freed_packs) == (done.freed_setup, done.freed_packs)
     assert dry.freed == done.freed > 100_000
+
+
+def test_nothing_outside_is_removed_through_a_link(bench: MakeBench, tmp_path: Path) -> None:
+    """Whoever wrote the jobs directory, as in a clone, may have put links into it."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine.txt").write_text("mine")
+    b = finished(bench)
+    for name in ("linked", "marked"):
+        b.create(name, **ENDS)
+    b.step("linked")
+    shutil.rmtree(b.folder("linked") / "logs")
+    (b.folder("linked") / "logs").symlink_to(outside)
+    shutil.move(b.workspace(), tmp_path / "moved")
+    b.workspace().symlink_to(tmp_path / "moved")
+    (b.folder() / "damaged-on-purpose").touch()
+    (b.folder("marked") / UNDER_WAY).mkdir()
+    done = clean(b)
+    assert (removed(done), reasons(done)) == (["linked"], {"j": "unreadable", "marked": "not_ended"})
+    assert (outside / "mine.txt").read_text() == "mine"
+    assert list((tmp_path / "moved").iterdir())
+    b.step("marked")  # of a job that has not ended, nothing is being removed
+    assert (b.folder("marked") / "git").is_dir()
+    (b.folder("marked") / UNDER_WAY).rmdir()
+
+
+def test_lost_checkpoints_are_not_taken_for_merged_work(bench: MakeBench) -> None:
+    b = finished(bench)
+    (b.folder() / "damaged-on-purpose").touch()
+    shutil.rmtree(b.folder() / "git" / "objects")
+    for keep_history in (True, False):
+        done = collect_garbage(b.project, NOW, keep_history=keep_history)
+        (kept,) = done.kept
+        assert (done.removed, kept.reason, kept.exit_code) == ((), KeepReason.UNREADABLE, 10)

@@ -52,7 +52,9 @@ def _build_record(session: Session) -> Cleaned:
 
 
 def empty_directory(folder: Path) -> None:
-    """Remove everything in a directory; no error if it does not exist."""
+    """Remove everything in a directory; no error if it does not exist. A link is removed, never followed."""
+    if folder.is_symlink():
+        os.unlink(folder)
     with suppress(FileNotFoundError):
         os.chmod(folder, 0o700)  # an agent may have locked its workspace
         for name in os.listdir(folder):
@@ -64,11 +66,13 @@ def empty_directory(folder: Path) -> None:
 
 
 def remove_directory(folder: Path) -> None:
-    """Remove a directory with everything in it, also on a full disk."""
+    """Remove a directory with everything in it, also on a full disk. A link is removed, never followed."""
     import shutil  # noqa: PLC0415 - few commands remove anything
 
     from logist.workspace.files import removal  # noqa: PLC0415
 
+    if folder.is_symlink():
+        os.unlink(folder)
     # What agents have locked, or nested too deep, is left to `removal`: it needs a directory to move things to, which
     # can't be created on a full disk before something is removed.
     with suppress(RecursionError):

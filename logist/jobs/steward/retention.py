@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from logist.core.history import newer_versions
 from logist.core.model import TERMINAL, State, Status
-from logist.errors import Busy, LogistError, Refused
+from logist.errors import Busy, Damaged, LogistError, Refused
 from logist.jobs.base import cleaned_files
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.base.stored_records import read_current_state
@@ -24,6 +24,7 @@ from logist.jobs.setup.setup_cache import SetupCache
 from logist.jobs.steward import job_deletion
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, jobdir, list_jobs
+from logist.store.cleaned import describe_removal
 from logist.store.disk_usage import FreedSpace
 from logist.workspace.checkpoint import kept_packs
 
@@ -204,7 +205,8 @@ class _Collecting:
             try:
                 with open_session(self._project, job_id, "gc"):
                     pass  # opening it has done it
-                self._removed.append(RemovedFiles(job_id, "", freed))
+                if not job.is_being_cleaned():
+                    self._removed.append(RemovedFiles(job_id, "", freed))
             except LogistError as error:
                 self._kept.append(
                     SparedJob(job_id, KeepReason.FAILED, error.message, error.fix, error.exit_code)
@@ -287,6 +289,11 @@ class _Collecting:
         if os.path.lexists(job.inflight) or os.path.lexists(job.restoring):
             message = "a command was interrupted, and its work is not recorded yet"
             raise _Spared(KeepReason.UNFINISHED, message, f"logist job status --job {job.id}")
+        if self._rules.keep_history and describe_removal(str(job.path)) is None:
+            for folder in (job.workspace, job.git_dir):
+                if folder.is_symlink() or not folder.is_dir():
+                    message, fix = f"{folder.name}/ is not a directory", f"logist job verify --job {job.id}"
+                    raise _Spared(KeepReason.UNREADABLE, message, fix, Damaged.exit_code)
 
     def _require_old(self, job: JobDir, state: State) -> str:
         """Return when a job has ended. Raises _Spared if that is not long ago."""
@@ -294,7 +301,8 @@ class _Collecting:
         if state.created_at <= self._rules.cutoff:
             ended_at = _find_end(job) or ended_at  # a merge or a note later than that doesn't count
         if not _TIME.fullmatch(ended_at):
-            raise _Spared(KeepReason.UNREADABLE, "the time of its end can't be read", None, 10)
+            message = "the time of its end can't be read"
+            raise _Spared(KeepReason.UNREADABLE, message, None, Damaged.exit_code)
         if ended_at > self._rules.cutoff:
             raise _Spared(KeepReason.TOO_NEW, f"it ended at {ended_at}")
         return ended_at
@@ -304,7 +312,9 @@ class _Collecting:
             job_deletion.require_deletable(self._project, ended.job.id)
         except Refused as error:
             why = error.message.removeprefix(f"can't delete {ended.job.id}: ")
-            raise _Spared(KeepReason.UNMERGED, why, error.fix) from error
+            if error.__cause__ is None:
+                raise _Spared(KeepReason.UNMERGED, why, error.fix) from error
+            raise _Spared(KeepReason.UNREADABLE, why, error.fix, Damaged.exit_code) from error
         except LogistError as error:
             raise _Spared(KeepReason.UNREADABLE, error.message, error.fix, error.exit_code) from error
 

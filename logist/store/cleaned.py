@@ -60,7 +60,7 @@ def read_cleaned(folder: str) -> Cleaned | None:
     match record:
         case {"at": str(at), "by": str(by), "revision": int(revision), "head": str(head)}:
             return Cleaned(at, by, revision, head)
-    fix = f"the files may have been removed by `logist gc`, or lost; to delete the job: logist job delete {os.path.basename(folder)} --force"
+    fix = f"the files may have been removed by `logist gc`, or lost; to delete the job: logist job delete --job {os.path.basename(folder)} --force"
     raise Damaged("can't read the record of a removal", where=path, fix=fix)
 
 

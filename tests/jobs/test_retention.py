@@ -385,6 +385,16 @@ def test_nothing_outside_is_removed_through_a_link(bench: MakeBench, tmp_path: P
     (b.folder("marked") / UNDER_WAY).rmdir()
 
 
+def test_a_directory_does_not_hide_that_files_of_an_open_job_are_lost(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    (b.folder() / "damaged-on-purpose").touch()
+    (b.folder() / UNDER_WAY).mkdir()
+    shutil.rmtree(b.folder() / "git")
+    verified = job_reader.verify_job(b.project, b.project.open_job("j"))
+    assert (verified.removal, "not found in git" in verified.problems[0].message) == (None, True)
+
+
 def test_lost_checkpoints_are_not_taken_for_merged_work(bench: MakeBench) -> None:
     b = finished(bench)
     (b.folder() / "damaged-on-purpose").touch()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from logist.core.history import newer_versions
 from logist.core.history.fold import Folding, restep_to
+from logist.core.model.words import TERMINAL
 from logist.core.text.ids import is_commit
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, InvalidFile, LogistError, UsageError
@@ -126,6 +127,8 @@ def _verify_once(
     if proof.problems:
         return Verified(proof.problems, tuple(notes), proof, removal=removal)
     state, differing = _compare_state(job, proof.position, collected.targets, notes)
+    if state is not None and state.status not in TERMINAL and job.is_being_cleaned():
+        removal = None  # Logist removes nothing from a job that has not ended, so what is missing is lost
     problems = (*differing, *(() if removal else collected.list_lost_checkpoints()))
     if problems or state is None or proof.position is None:
         return Verified(problems, tuple(notes), proof, removal=removal)

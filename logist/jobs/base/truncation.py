@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist.core.model.words import Kind, Status
+from logist.core.model.words import TERMINAL, Kind, Status
 from logist.core.text.ids import is_commit
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, LogistError
@@ -120,7 +120,8 @@ def find_truncation_signs(
     yield from _check_forks(job, history, forks)
     yield from _check_parent(project, job, history)
     if has_git(project, job):
-        if removed is None and not job.is_being_cleaned():
+        is_being_cleaned = job.is_being_cleaned() and history.state.status in TERMINAL
+        if removed is None and not is_being_cleaned:
             yield from _check_checkpoints(project, job, history, most)
         yield from _check_merge_commit(job, history)
 

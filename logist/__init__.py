@@ -20,6 +20,7 @@ _MODULES = {
         "Damaged",
         "InvalidFile",
         "LogistError",
+        "LowOnSpace",
         "ProviderError",
         "Refused",
         "ReplayDiffers",
@@ -36,6 +37,7 @@ _MODULES = {
     "logist.jobs.job_queue": ("EndedJob",),
     "logist.jobs.steward.inbox": ("InboxItem",),
     "logist.jobs.steward.job_merge": ("MergeResult",),
+    "logist.jobs.steward.retention": ("GarbageCollection", "RemovedFiles", "SparedJob"),
 }
 _SOURCES = {name: module for module, names in _MODULES.items() for name in names}
 

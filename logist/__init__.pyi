@@ -15,6 +15,7 @@ from logist.errors import Busy as Busy
 from logist.errors import Damaged as Damaged
 from logist.errors import InvalidFile as InvalidFile
 from logist.errors import LogistError as LogistError
+from logist.errors import LowOnSpace as LowOnSpace
 from logist.errors import ProviderError as ProviderError
 from logist.errors import Refused as Refused
 from logist.errors import ReplayDiffers as ReplayDiffers
@@ -30,5 +31,8 @@ from logist.jobs.base.result import CommandResult as CommandResult
 from logist.jobs.job_queue import EndedJob as EndedJob
 from logist.jobs.steward.inbox import InboxItem as InboxItem
 from logist.jobs.steward.job_merge import MergeResult as MergeResult
+from logist.jobs.steward.retention import GarbageCollection as GarbageCollection
+from logist.jobs.steward.retention import RemovedFiles as RemovedFiles
+from logist.jobs.steward.retention import SparedJob as SparedJob
 
 __version__: str

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -38,7 +39,7 @@ from logist.jobs.archive import (
 from logist.jobs.archive.archive_replay import Replayed
 from logist.jobs.archive.archive_statistics import Gathered
 from logist.jobs.archive.fixture_export import ExportedFixture
-from logist.jobs.base import job_names, job_reader, project_home, specs
+from logist.jobs.base import cleaned_files, job_names, job_reader, project_home, specs
 from logist.jobs.base.create import create_job
 from logist.jobs.base.job_reader import Verified
 from logist.jobs.base.project import ProjectContext
@@ -47,9 +48,10 @@ from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.job_queue import EndedJob
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
-from logist.jobs.steward import job_edits, job_merge, role_switch, steward_decisions
+from logist.jobs.steward import job_edits, job_merge, retention, role_switch, steward_decisions
 from logist.jobs.steward.inbox import InboxItem, count_changed_files, list_inbox
 from logist.jobs.steward.job_merge import MergeResult
+from logist.jobs.steward.retention import GarbageCollection
 from logist.jobs.steward.review_hash import find_review_hash
 from logist.jobs.turn.agent_calls import INTERRUPTED
 from logist.jobs.turn.next_request import Choice, preview_request
@@ -206,6 +208,18 @@ class Project:
             )
         )
 
+    def collect_garbage(
+        self, older_than: timedelta, *, keep_history: bool = False, dry_run: bool = False
+    ) -> GarbageCollection:
+        """Delete the jobs that ended longer ago than that, and return what was removed, what was kept, and why.
+
+        `keep_history`: remove only their workspaces, checkpoints and logs. `dry_run`: remove nothing. Jobs with changes that are
+        not merged are kept. Like `logist gc --yes`.
+        """
+        return retention.collect_garbage(
+            self._context, older_than, keep_history=keep_history, dry_run=dry_run
+        )
+
     def replay(self, *paths: str | Path, prompts: bool = False) -> list[Replayed]:
         """Replay recorded histories with the current rules: those at `paths`, or of all jobs.
 
@@ -310,7 +324,9 @@ class Job:
         state = self.state
         if not state.start_checkpoint or not state.checkpoint:
             return ""
-        workspace = self._context.open_workspace(self._context.open_job(self.id))
+        job = self._context.open_job(self.id)
+        cleaned_files.require_files(job, "compare")
+        workspace = self._context.open_workspace(job)
         return workspace.build_patch(state.start_checkpoint, state.checkpoint, LONGEST_DIFF).text
 
     # What agents do

@@ -138,6 +138,7 @@ ROOT = {
         "commands.serve:serve", "Show the inbox, jobs and decisions on a local page, for your browser."
     ),
     "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
+    "gc": CommandEntry("commands.gc:gc", "Remove jobs that ended long ago, or only their files."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),

@@ -78,6 +78,7 @@ SETTINGS = (
     "limits.max_attempts",
     "limits.time_threshold_minutes",
     "max_concurrent_agents",
+    "min_free_bytes",
     "min_output_tokens",
     "model",
     "models",

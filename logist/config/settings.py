@@ -81,6 +81,9 @@ class Settings(Frozen):
     max_concurrent_agents: Count = 3
     agent_timeout_minutes: Above = 30
     poll_interval_seconds: Above = 5
+    min_free_bytes: Annotated[int, Field(ge=0)] = 50_000_000
+    """No step begins when less is left on the disk of the jobs: room for an answer, its logs, a checkpoint, and a closed
+    segment of the history. 0: don't check."""
     on_stuck: Annotated[list[Name], Field(min_length=1)] | Name | None = None
     """The command to run when a job becomes STUCK: a list of arguments, or a shell command."""
     notify: Notify = Notify()

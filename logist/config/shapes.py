@@ -325,6 +325,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "max_concurrent_agents": (("limited", "int", {"ge": 1}), 3),
             "agent_timeout_minutes": (("limited", "float", {"gt": 0}), 30.0),
             "poll_interval_seconds": (("limited", "float", {"gt": 0}), 5.0),
+            "min_free_bytes": (("limited", "int", {"ge": 0}), 50000000),
             "on_stuck": (
                 (
                     "optional",

@@ -44,6 +44,7 @@ HARMLESS = frozenset(
         *("tools.max_turns", "tools.max_unknown_calls", "tools.max_result_chars", "tools.command_seconds"),
         *("review.check_timeout_minutes", "review.checks.*.timeout_minutes"),
         *("workspace.max_checkpoint_bytes", "workspace.setup.timeout_minutes", "history.rotate_at"),
+        "min_free_bytes",
         "workflow.max_steps",
         # Roles: `agent` and `network` of a project's role are checked separately, and every role may run commands.
         *("roles.default", "roles.type_mapping.*", "review.role"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, Kind, State, Status
-from logist.errors import Busy, LogistError, ProviderError, Stopped, StorageError
+from logist.errors import Busy, LogistError, LowOnSpace, ProviderError, Stopped, StorageError
 from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.session import load_session
@@ -290,6 +290,8 @@ def run_queue(
     A job whose provider is not available makes room for others. If only such jobs are left, waits
     `choice.provider_wait` seconds for one of them to continue; its end is yielded again then.
 
+    Begins no more jobs after one that did no step because `min_free_bytes` is not left on the disk.
+
     Continues until none is ready, including jobs that are created meanwhile; those in `leave` are skipped. A
     job that waits for others continues when they are done. `only`: which jobs to run. `on_begin`: called before a job
     begins. `choice`: for all steps.
@@ -301,21 +303,25 @@ def run_queue(
     running: dict[Future[EndedJob], str] = {}
     waiting: dict[str, int] = {}
     ready = ReadyJobs(project, leave, only)
+    is_short = False
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
-            while len(running) < parallel and (
-                job_id := ready.take(started.union(running.values()), is_idle=not running)
+            while (
+                not is_short
+                and len(running) < parallel
+                and (job_id := ready.take(started.union(running.values()), is_idle=not running))
             ):
                 started.add(job_id)
                 waiting.pop(job_id, None)
                 on_begin()
                 running[pool.submit(_run_one, project, job_id, on_step, choice)] = job_id
-            if not running and _wait_for_providers(project, leave, only, deadline):
+            if not running and not is_short and _wait_for_providers(project, leave, only, deadline):
                 continue
             if not running:
                 return
             for future in _wait_for_end(project, running, waiting if len(running) < parallel else {}):
                 ended = _collect_end(future, running.pop(future))
+                is_short |= isinstance(ended.error, LowOnSpace)  # the others stay ready
                 started -= _find_continuing_jobs(ended)
                 if ended.result is not None and ended.result.wait is not None:
                     waiting[ended.job_id] = ended.result.state.revision

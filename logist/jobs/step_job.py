@@ -30,7 +30,7 @@ from logist.core.step import step
 from logist.core.step.step import Idle, StepPlan
 from logist.core.text import surrogates
 from logist.errors import Busy, ProviderError, Refused
-from logist.jobs.base import family
+from logist.jobs.base import family, free_space
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
@@ -161,6 +161,7 @@ def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResul
 
 
 def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -> CommandResult:
+    free_space.require_space(session.project)
     spec, changed = session.detect_spec_change()
     # Plan before anything is written: an unusable role, model, price or script is only reported.
     turn = next_request.plan_turn(session, spec, phase, choice)
@@ -210,6 +211,7 @@ def _spawn_children(session: Session, choice: Choice, tries: int) -> CommandResu
     """Give the step to child jobs; they are created here and run by themselves."""
     from logist.jobs.children import spawn  # noqa: PLC0415 - slow import: reads and checks workflows
 
+    free_space.require_space(session.project)
     spec, changed = session.detect_spec_change()
     if changed:
         session.record(*changed)
@@ -229,6 +231,7 @@ def _gather_children(session: Session) -> CommandResult:
     kin = family.load_children(session.project, session.state)
     if not all(child.is_settled for child in kin):
         return _build_result(session, [], (family.describe_waiting(kin),))
+    free_space.require_space(session.project)
     spec, changed = session.detect_spec_change()
     if changed:
         session.record(*changed)

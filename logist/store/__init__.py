@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
+    from logist.store import cleaned as cleaned
     from logist.store import flushing as flushing
     from logist.store import inflight as inflight
     from logist.store import job_batches as job_batches

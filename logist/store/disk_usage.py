@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 _BLOCK = 512
@@ -49,9 +52,8 @@ def measure_job(jobs_dir: str, job_id: str, seen: set[tuple[int, int]]) -> DiskU
     return DiskUsage(job_id, unread=unread, **sizes)
 
 
-def measure_folder(folder: str) -> int:
-    """Measure a directory; 0 if it does not exist."""
-    seen: set[tuple[int, int]] = set()
+def measure_folder(folder: str, seen: set[tuple[int, int]]) -> int:
+    """Measure a directory; 0 if it does not exist. `seen` as in `measure_job`."""
     try:
         with os.scandir(folder) as entries:
             return _count_bytes(os.lstat(folder), seen) + sum(
@@ -59,6 +61,45 @@ def measure_folder(folder: str) -> int:
             )
     except OSError:
         return 0
+
+
+class FreedSpace:
+    """Counts the bytes that removing files frees. A file with several names is freed with the last of them, so one
+    object counts what is removed together.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, int], int] = {}
+
+    def add(self, path: str) -> int:
+        """Return what removing a file, or a directory with everything in it, frees beyond what was added before."""
+        freed = 0
+        for status in _walk_tree(path):
+            count = 1
+            if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+                file = (status.st_dev, status.st_ino)
+                count = self._names[file] = self._names.get(file, 0) + 1
+            if count == status.st_nlink or stat.S_ISDIR(status.st_mode):
+                freed += status.st_blocks * _BLOCK
+        return freed
+
+    def has_other_names(self, path: str) -> bool:
+        """Whether a file also has names that were not added, besides this one."""
+        status = os.lstat(path)
+        return status.st_nlink > 1 + self._names.get((status.st_dev, status.st_ino), 0)
+
+
+def _walk_tree(path: str) -> Iterator[os.stat_result]:
+    """Yield the status of everything below a path, and of itself; what can't be read is left out."""
+    pending = [path]
+    while pending:
+        each = pending.pop()
+        with suppress(OSError):
+            status = os.lstat(each)
+            yield status
+            if stat.S_ISDIR(status.st_mode):
+                with os.scandir(each) as below:
+                    pending += [entry.path for entry in below]
 
 
 def _measure_tree(first: os.DirEntry[str], seen: set[tuple[int, int]]) -> tuple[int, int]:

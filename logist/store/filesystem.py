@@ -90,3 +90,9 @@ def find_mount(path: Path) -> Mount | None:
         return None
     kind, source, options = (*matches[-1].split(" ", 2), "", "")[:3]
     return Mount(kind, source, options)
+
+
+def count_free_bytes(path: Path) -> int | None:
+    """How much this user can still write to the file system of `path`, which need not exist yet; None if it doesn't say."""
+    disk = os.statvfs(next(folder for folder in (path, *path.parents) if os.path.exists(folder)))
+    return disk.f_bavail * disk.f_frsize if disk.f_blocks else None

@@ -17,12 +17,14 @@ from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
 from logist.store import HISTORY, SIGNATURES, WAIT, files, history, job_index
+from logist.store.cleaned import UNDER_WAY
 from logist.store.entries import Position, suggest_restore
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
 from logist.store.listing import BATCHES, REBUILD, has_seen_all, list_job_ids, list_unpublished
 from logist.store.settled_state import compute_checksum
 
 if TYPE_CHECKING:
+    from logist.store.cleaned import Cleaned
     from logist.store.inflight import Exchanges
     from logist.store.lock import Holder, Lock
     from logist.store.provider_wait import ProviderWait
@@ -80,6 +82,7 @@ class JobDir:
     restoring = _PathInside("restoring")
     wait_file = _PathInside(WAIT)
     setup_file = _PathInside("setup.json")
+    cleaning = _PathInside(UNDER_WAY)
 
     def __init__(self, path: Path, job_id: str) -> None:
         self.id = job_id
@@ -233,6 +236,29 @@ class JobDir:
         files.sync_directory(hidden.parent)
         self._record_change()
         return hidden
+
+    def begin_cleaning(self) -> None:
+        """Begin to remove the workspace, the checkpoints and the logs, durably and without needing space on the disk.
+
+        From now on the workspace is gone for every command; one that holds the lock later finishes the removal.
+        """
+        with files.convert_os_errors(self.path):
+            os.rename(self.workspace, self.cleaning)
+        files.sync_directory(self.path)
+
+    def is_being_cleaned(self) -> bool:
+        """True if the removal of the workspace, the checkpoints and the logs was begun and has not ended."""
+        return os.path.lexists(self.cleaning)
+
+    def end_cleaning(self, cleaned: Cleaned) -> None:
+        """Record, durably, who has removed the files, once they are gone."""
+        files.replace_file(self.path / store.cleaned.NAME, files.dump_json(cleaned._asdict()))
+        with files.convert_os_errors(self.cleaning):
+            os.rmdir(self.cleaning)
+
+    def read_cleaned(self) -> Cleaned | None:
+        """Who has removed the workspace, the checkpoints and the logs; None if they are there. Raises Damaged."""
+        return store.cleaned.read_cleaned(str(self.path))
 
     def find_lock_holder(self) -> Holder | None:
         """The processes that work on the job now, None if there are none; never blocks a writer."""

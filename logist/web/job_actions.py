@@ -25,6 +25,7 @@ from logist.jobs.steward.snoozing import parse_snooze_end, snooze_job
 from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from logist.jobs.turn.next_request import Choice
 from logist.quick_dataclass import dataclass
+from logist.store.cleaned import describe_removal
 from logist.timestamps import format_local
 from logist.web.job_view import JobHead, get_default_answer
 
@@ -162,10 +163,19 @@ def build_merge(head: JobHead) -> JobAction:
     return JobAction("merge", "Merge", text, "Merge", _merge)
 
 
+def _has_files(head: JobHead) -> bool:
+    """Whether the job has its workspace and its checkpoints: `logist gc` may have removed them."""
+    return describe_removal(str(head.job.path)) is None
+
+
 def _can_merge(head: JobHead) -> bool:
     state, stuck = head.state, head.state.place.stuck
     is_due = state.status is Status.SUCCESS and state.merge != "merged"
-    return state.parent is None and (is_due or (stuck is not None and stuck.kind is StuckKind.MERGE))
+    return (
+        state.parent is None
+        and _has_files(head)
+        and (is_due or (stuck is not None and stuck.kind is StuckKind.MERGE))
+    )
 
 
 def _list_changes(head: JobHead) -> Iterator[JobAction]:
@@ -271,6 +281,8 @@ def _list_ends(head: JobHead) -> Iterator[JobAction]:
         yield JobAction(
             "fail", "Mark the job as failed", text, "Mark as failed", _fail, fields, True, command="fail"
         )
+    if not _has_files(head):
+        return
     if status is not Status.DRAFT:
         yield JobAction(
             "rerun",
@@ -309,6 +321,8 @@ def build_fork(head: JobHead, at: int) -> JobAction:
 
 def list_returns(head: JobHead, at: int) -> list[JobAction]:
     """Return the forms that the page of interaction `at` shows: a fork after it, and the return to before it."""
+    if not _has_files(head):
+        return []
     fork = build_fork(head, at)
     if at < 2:
         return [fork]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
+from tests import support
 from tests.cli.desk import Desk, answer, command
 
 
@@ -95,6 +97,20 @@ def test_du_sorts_by_size(desk: Desk) -> None:
         assert each["total"] == sum(each[part] for part in parts)
     assert [each["job"] for each in desk("job", "du", "small", "--json").json["data"]["jobs"]] == ["small"]
     assert "can't" not in desk("du").err
+
+
+def test_du_lists_the_objects_that_are_kept_for_the_next_jobs(desk: Desk) -> None:
+    repository = support.make_repository(desk.place / "repo")
+    (repository / "large").write_bytes(os.urandom(300_000))
+    support.git(repository, "add", ".")
+    support.git(repository, "commit", "-qm", "large")
+    assert desk("job", "create", "--id", "j1", "--prompt", "x", "--repo", "repo").code == 0
+    data = desk("du", "--json").json["data"]
+    assert 0 < data["packs"] < 100_000  # the job shares the objects, and they count for it
+    assert data["total"] == sum(each["total"] for each in data["jobs"]) + data["packs"]
+    assert ".packs, shared by jobs" in desk("du").out
+    shutil.rmtree(desk.job("j1"))
+    assert desk("du", "--json").json["data"]["packs"] > 300_000
 
 
 def test_du_counts_what_jobs_share_once(desk: Desk) -> None:

@@ -57,6 +57,7 @@ CHANGES = {
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
     *("job export", "job fork", "job import", "job merge", "job role"),
+    "gc",
     *("job pack", "job unpack", "job delete"),
     *("role new", "role set"),
     "serve",
@@ -73,6 +74,9 @@ HALF = [
     ["job", "poststep", "half", "--response-string", command(), "--dry-run"],
 ]
 """On a job whose state.json is gone and whose history ends in an append that was cut off."""
+
+DRY = [["gc", "--older-than", "0d", "--dry-run"]]
+"""Commands that change something, if they are told not to."""
 
 CREATING = ("open", "openat", "openat2", "creat")
 HARMLESS = {"execve", "execveat", "clone", "clone3", "fork", "vfork", "flock", "tgkill", "tkill", "kill"}
@@ -116,7 +120,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.mark.deep_beyond(2)
-@pytest.mark.parametrize("args", [*WHOLE, *HALF, ["--help"], ["--version"], ["job", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "args", [*WHOLE, *HALF, *DRY, ["--help"], ["--version"], ["job", "--help"]], ids=" ".join
+)
 def test_a_command_that_only_looks_changes_nothing(world: World, args: list[str]) -> None:
     ran = traced(world, *args)
     assert ran.code != 1, ran.err

@@ -60,6 +60,7 @@ class World:
         world.home.mkdir(parents=True)
         (place / "home").mkdir()
         (world.home / "config.yaml").write_text(config, "utf-8")
+        world._set_for_user("min_free_bytes: 0\n")  # some disks are small
         if answers:
             script = json.dumps({"answers": [{"text": text} for text in answers]})
             (place / "answers.json").write_text(script, "utf-8")
@@ -78,10 +79,13 @@ class World:
 
     def unconfined(self) -> World:
         """Use no sandbox from now on: its system calls are not of interest here."""
+        self._set_for_user("sandbox: {mode: 'off'}\nmin_free_bytes: 0\n")
+        return self
+
+    def _set_for_user(self, text: str) -> None:
         user = self.place / "home" / ".config" / "logist"
         user.mkdir(parents=True, exist_ok=True)
-        (user / "config.yaml").write_text("sandbox: {mode: 'off'}\n", "utf-8")
-        return self
+        (user / "config.yaml").write_text(text, "utf-8")
 
     @property
     def env(self) -> dict[str, str]:

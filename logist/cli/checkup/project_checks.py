@@ -35,8 +35,10 @@ from logist.config.settings import (
     load_settings,
     resolve_model,
 )
+from logist.core.text.counts import format_bytes
 from logist.core.text.ids import is_job_id
 from logist.errors import InvalidFile, LogistError
+from logist.jobs.base import free_space
 from logist.jobs.base.model_choice import require_client
 from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor import job_checks, repairs
@@ -179,11 +181,17 @@ def _disk(project: ProjectContext) -> Iterator[Finding]:
             "no free inodes, so Logist can't create files: delete some files",
             f"df -i {quote(str(place))}",
         )
-    if free < LOW:
+    shortage = free_space.describe_shortage(project)
+    if shortage is not None:
+        message = f"no step begins until there is more space: {shortage}"
+        yield warning("disk", message, "logist gc --older-than 30d --dry-run")
+    elif free < LOW:
         message = f"only {free / 1e6:.1f} MB free: free some disk space"
         yield warning("disk", message, f"df -h {quote(str(place))}")
-    if free >= LOW and not full:
-        yield Finding("disk", "ok", f"{free / 1e9:,.1f} GB free")
+    elif not full:
+        least = project.settings.min_free_bytes
+        needed = f"; steps need {format_bytes(least)} (min_free_bytes)" if least else ""
+        yield Finding("disk", "ok", f"{free / 1e9:,.1f} GB free{needed}")
 
 
 def _file_system(project: ProjectContext) -> Iterator[Finding]:

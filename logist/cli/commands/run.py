@@ -82,6 +82,9 @@ def run(
     providers continue. When only such jobs are left, the run waits up to --wait, then lists them and ends with exit
     code 6. With --watch it waits until they continue; --wait has no effect then.
 
+    If less than the setting `min_free_bytes` is left on the disk, no step begins: the jobs stay ready, and the run ends with
+    exit code 8, or, with --watch, continues when there is enough space again.
+
     With --watch, a job whose provider fails (no key, key or request refused) or whose setup fails is skipped for 12
     rounds, then for twice as many, up to an hour, or until its state changes.
 
@@ -139,6 +142,8 @@ class _RunDisplay:
         self.steps: Counter[str] = Counter()
         self.ended: dict[str, EndedJob] = {}
         self._printing = threading.Lock()
+        self._is_short = False
+        """Whether it was printed that too little space is left on the disk."""
 
     @property
     def concluded(self) -> set[str]:
@@ -158,11 +163,17 @@ class _RunDisplay:
                 render.print_lines(prefix_lines(result.job_id, step_lines(result)), self.environment)
 
     def add_end(self, ended: EndedJob) -> None:
+        from logist.errors import LowOnSpace
+
         known = self.ended.get(ended.job_id)
         self.ended[ended.job_id] = ended
         is_printed = known is not None and str(known.error) == str(
             ended.error
         )  # don't repeat it in every round
+        if isinstance(ended.error, LowOnSpace):  # once for all jobs, although the free space changes a little
+            is_printed, self._is_short = self._is_short, True
+        elif ended.result is not None:
+            self._is_short = False
         new_diagnostics = (
             () if is_printed and _list_warnings(known) == _list_warnings(ended) else _list_warnings(ended)
         )
@@ -270,11 +281,13 @@ class _Out(NamedTuple):
 def _run_rounds(
     project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay, choice: Choice
 ) -> None:
+    from logist.errors import LowOnSpace
     from logist.jobs.base.session import send_lost_notifications
     from logist.jobs.job_queue import QueueNotification, run_queue
 
     left_alone, notification = Left(project), QueueNotification(project)
     while True:
+        is_short = False
         send_lost_notifications(project)
         leave = left_alone.start_round()
         for ended in run_queue(
@@ -283,9 +296,11 @@ def _run_rounds(
             shown.add_end(ended)
             left_alone.record_end(ended)
             notification.add_end(ended)
+            is_short |= isinstance(ended.error, LowOnSpace)
         if project.stopping():
             return
-        notification.send()
+        if not is_short:  # otherwise jobs are still ready
+            notification.send()
         if not watch:
             return
         _wait_for_next_round(project)

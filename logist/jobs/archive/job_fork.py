@@ -24,7 +24,7 @@ from logist.core.model import (
 from logist.core.model.commands import ForkCommand
 from logist.core.text.ids import is_commit
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs.base import job_names, project_home, specs
+from logist.jobs.base import cleaned_files, job_names, project_home, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
@@ -79,6 +79,7 @@ def fork_job(
     Damaged, InvalidFile if the other job's files can't be read.
     """
     origin = project.open_job(job_id)
+    cleaned_files.require_files(origin, "fork")
     beginning = _read_beginning(origin, at)
     _require_no_children(origin.id, beginning)
     flow = files.read_bytes(origin.workflow_file)

@@ -27,7 +27,7 @@ from logist.core.history import newer_versions
 from logist.core.model import JsonObject, State
 from logist.core.text.ids import is_job_id
 from logist.errors import Damaged, Refused, StorageError
-from logist.jobs.base import family, job_reader, project_home
+from logist.jobs.base import cleaned_files, family, job_reader, project_home
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.quick_dataclass import dataclass
@@ -116,6 +116,7 @@ def pack_job(project: ProjectContext, job_id: str, target: Path, *, force: bool 
     if Path(os.path.realpath(target.parent)).is_relative_to(os.path.realpath(job.path)):
         raise Refused("can't pack a job into its own directory", where=str(target), fix="choose another file")
     with open_session(project, job_id, "job pack") as session:
+        cleaned_files.require_files(job, "pack")
         _require_at_rest(session)
         problems = job_reader.verify_job(project, job).problems
         if problems:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from logist.core.history import newer_versions
 from logist.core.history.fold import Folding, restep_to
+from logist.core.model.words import TERMINAL
 from logist.core.text.ids import is_commit
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, InvalidFile, LogistError, UsageError
@@ -23,7 +24,7 @@ from logist.jobs.base.stored_records import STORED_ONLY, dump_state, parse_inter
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.quick_dataclass import dataclass
 from logist.quick_model import ValidationError
-from logist.store import HistoryProblem, JobDir, Position, ProblemKind
+from logist.store import HistoryProblem, JobDir, Position, ProblemKind, cleaned
 from logist.store.verification import Proof
 from logist.workspace.checkpoint import packs
 
@@ -79,6 +80,8 @@ class Verified:
     edits: Edits | None = field(default=None, compare=False)
     """Not compared either; None if the workspace was not checked: there are problems, or a command is working on
     the job."""
+    removal: str | None = field(default=None, compare=False)
+    """Who has removed the workspace, the checkpoints and the logs with `logist gc`, and when; None if they are there."""
 
 
 def verify_job(
@@ -118,26 +121,30 @@ def _read_history_stamp(job: JobDir) -> tuple[int, ...] | None:
 def _verify_once(
     project: JobFiles, job: JobDir, forks: Forks, collected: _Seen, *, read_all: bool
 ) -> Verified:
+    removal = cleaned.describe_removal(str(job.path))
     proof = job.examine_history(collected.add_entry)
     notes = list(_spec_notes(job))
     if proof.problems:
-        return Verified(proof.problems, tuple(notes), proof)
+        return Verified(proof.problems, tuple(notes), proof, removal=removal)
     state, differing = _compare_state(job, proof.position, collected.targets, notes)
-    problems = (*differing, *collected.list_lost_checkpoints())
+    if state is not None and state.status not in TERMINAL and job.is_being_cleaned():
+        removal = None  # Logist removes nothing from a job that has not ended, so what is missing is lost
+    problems = (*differing, *(() if removal else collected.list_lost_checkpoints()))
     if problems or state is None or proof.position is None:
-        return Verified(problems, tuple(notes), proof)
+        return Verified(problems, tuple(notes), proof, removal=removal)
     history = VerifiedHistory(state, str(proof.position.hash), collected.children)
     edits = None
     try:
         problems = tuple(truncation.find_truncation_signs(project, job, history, forks))
         if problems:
             notes = [note for note in notes if not note.endswith(MADE_ANEW)]
-        edits = _compare_workspace(project, job, state, notes, read_all=read_all)
+        if removal is None:
+            edits = _compare_workspace(project, job, state, notes, read_all=read_all)
     except LogistError as error:
         is_missing = isinstance(error, Damaged) and error.where == str(job.workspace)
         kind = ProblemKind.WORKSPACE if is_missing else ProblemKind.HISTORY
         problems = (*problems, HistoryProblem(error.message, kind=kind))
-    return Verified(problems, tuple(notes), proof, edits)
+    return Verified(problems, tuple(notes), proof, edits, removal)
 
 
 def _compare_workspace(

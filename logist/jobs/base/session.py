@@ -12,6 +12,7 @@ from logist.core.history.spec_hash import spec_hash
 from logist.core.machine import kinds
 from logist.core.machine.rules import LATEST
 from logist.core.model import (
+    TERMINAL,
     Actor,
     EffectiveSpec,
     Interaction,
@@ -22,7 +23,7 @@ from logist.core.model import (
     Steward,
 )
 from logist.errors import Refused, Stopped
-from logist.jobs.base import hooks, specs
+from logist.jobs.base import cleaned_files, hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.stored_records import (
     build_current_state,
@@ -217,6 +218,9 @@ def open_session(
             watch.end()
             session = load_session(project, job, lock)
             newer_versions.refuse_to_move(session.state)
+            # Of a job that has not ended, Logist removes nothing: a clone may contain such a directory.
+            if job.is_being_cleaned() and session.state.status in TERMINAL:
+                cleaned_files.finish_cleaning(session)
             if session.behind:
                 if job.read_state() is None:
                     _require_complete_history(session)

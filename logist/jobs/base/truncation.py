@@ -18,20 +18,21 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist.core.model.words import Kind, Status
+from logist.core.model.words import TERMINAL, Kind, Status
 from logist.core.text.ids import is_commit
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, LogistError
 from logist.jobs.base.plain_project import JobFiles
 from logist.jobs.base.plain_reader import read_interactions
 from logist.quick_dataclass import dataclass
-from logist.store import Exchanges, HistoryProblem, JobDir, files, list_jobs
+from logist.store import Exchanges, HistoryProblem, JobDir, cleaned, files, list_jobs
 from logist.timestamps import format_utc
 from logist.workspace import merge
 from logist.workspace.checkpoint import objects, packs
 
 if TYPE_CHECKING:
     from logist.core.model import Forked, Interaction, State
+    from logist.store.cleaned import Cleaned
 
 _CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
 """The subjects of the checkpoints of a step."""
@@ -110,13 +111,18 @@ def find_truncation_signs(
     """
     # The files of an interaction are written before it is recorded: a killed command leaves those of the next.
     most = history.last_sequence + 1 if _may_be_cut_off(job, history) else history.last_sequence
+    removed = job.read_cleaned()
+    if removed is not None:
+        yield from _check_removal(job, history, removed)
     yield from _check_numbered_files(job, history.last_sequence, most)
     yield from _check_in_flight(job, history)
     yield from _check_children(project, job, history)
     yield from _check_forks(job, history, forks)
     yield from _check_parent(project, job, history)
     if has_git(project, job):
-        yield from _check_checkpoints(project, job, history, most)
+        is_being_cleaned = job.is_being_cleaned() and history.state.status in TERMINAL
+        if removed is None and not is_being_cleaned:
+            yield from _check_checkpoints(project, job, history, most)
         yield from _check_merge_commit(job, history)
 
 
@@ -160,6 +166,15 @@ def _may_be_cut_off(job: JobDir, history: VerifiedHistory) -> bool:
 
 def _too_short_problem(what: str, number: int, last: int) -> HistoryProblem:
     return HistoryProblem(f"{what} belongs to interaction {number}, but the history ends with {last}")
+
+
+def _check_removal(job: JobDir, history: VerifiedHistory, removed: Cleaned) -> Iterator[HistoryProblem]:
+    """Check that the record of a removal of files belongs to this history: without one, these files are lost."""
+    if removed.revision > history.last_sequence:
+        yield _too_short_problem(f"the file {cleaned.NAME}", removed.revision, history.last_sequence)
+    elif _read_checksum(job, removed.revision) != removed.head:
+        message = f"{cleaned.NAME} was written after a different interaction {removed.revision}"
+        yield HistoryProblem(message, removed.revision)
 
 
 def _check_numbered_files(job: JobDir, last: int, most: int) -> Iterator[HistoryProblem]:

@@ -22,6 +22,7 @@ from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor.backup import Backup
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, LoadedJob
+from logist.store.cleaned import describe_removal
 
 FIX = "logist doctor --fix"
 FIX_DEEP = f"{FIX} --deep"
@@ -162,6 +163,14 @@ class ExaminedJob:
             return self.held or self.job.find_lock_holder() is None
         except LogistError:
             return True  # the lock file is unreadable: another row reports that
+
+    def has_files(self) -> bool:
+        """True unless `logist gc` has removed the workspace and the checkpoints, or is about to."""
+        return describe_removal(str(self.job.path)) is None
+
+    def is_loaded_with_files(self) -> bool:
+        """True if its files can be read, and the workspace and the checkpoints should be there."""
+        return self.has_files() and self.is_loaded()
 
     def is_loaded(self) -> bool:
         """True if its files can be read."""

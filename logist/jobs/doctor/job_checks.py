@@ -21,7 +21,7 @@ from logist.agents.courier import ask_files
 from logist.core.history import newer_versions
 from logist.core.model import Status, Workflow
 from logist.core.text.counts import format_count
-from logist.errors import Busy, LogistError, Refused
+from logist.errors import Busy, Damaged, LogistError, Refused
 from logist.jobs.base import job_reader, specs
 from logist.jobs.base import session as sessions
 from logist.jobs.base.job_reader import Edits
@@ -71,9 +71,12 @@ def examine(project: ProjectContext, job: JobDir, *, deep: bool, forks: Forks | 
         return found
     edits = examined.verified.edits if deep else None
     edited = f"; {_edits_in_short(edits)}" if edits and edits.changes else ""
+    removed = "" if examined.has_files() else "; without files, which `logist gc` has removed"
     return [
         Finding(
-            examined.check, "ok", f"{format_count(examined.loaded.position.sequence, 'interaction')}{edited}"
+            examined.check,
+            "ok",
+            f"{format_count(examined.loaded.position.sequence, 'interaction')}{edited}{removed}",
         )
     ]
 
@@ -196,6 +199,19 @@ def _checkpoints_exist(examined: ExaminedJob) -> Iterator[Finding]:
     if not os.path.lexists(examined.job.git_dir):
         message = "the directory 'git' is missing: it contained the checkpoints of the job"
         yield damage(examined.check, message, FROM_BACKUP)
+
+
+def _removed_files(examined: ExaminedJob) -> Iterator[Finding]:
+    """Find a removal of files that was interrupted, or whose record is unreadable."""
+    job = examined.job
+    if job.is_being_cleaned():
+        message = "a `logist gc` was killed while it removed the workspace, the checkpoints and the logs"
+        yield warning(examined.check, message, "logist gc --older-than 30d --keep-history")
+        return
+    try:
+        job.read_cleaned()
+    except Damaged as error:
+        yield damage(examined.check, f"{error.where}: {error.message}", error.fix)
 
 
 def _segments(examined: ExaminedJob) -> Iterator[Finding]:
@@ -584,7 +600,8 @@ JOB_CHECKS: tuple[HealthCheck[ExaminedJob], ...] = (
     HealthCheck("job.yaml", _NO_SPEC, repairs.respell, _RESPELLED),
     HealthCheck("lock", _NO_LOCK),  # taking the lock creates it
     HealthCheck("logs", _NO_LOGS, repairs.make_directories, _MADE),
-    HealthCheck("git", _checkpoints_exist),
+    HealthCheck("git", _checkpoints_exist, applies=ExaminedJob.has_files),
+    HealthCheck("removed files", _removed_files, applies=ExaminedJob.is_quiet),
     HealthCheck("segments", _segments),
     HealthCheck("modes", _modes, repairs.narrow, "closed to other users, open to you"),
     HealthCheck("owners", _owners),
@@ -597,9 +614,11 @@ JOB_CHECKS: tuple[HealthCheck[ExaminedJob], ...] = (
     HealthCheck("under way", _under_way, repairs.take_away, _TAKEN_AWAY, ExaminedJob.is_idle),
     HealthCheck("spec", _spec, applies=ExaminedJob.is_loaded),
     HealthCheck("workflow.json", _workflow, repairs.freeze, _FROM_HISTORY, ExaminedJob.is_loaded),
-    HealthCheck("workspace", _workspace, repairs.refill, _REFILLED, ExaminedJob.is_loaded),
-    HealthCheck("checkpoints", _checkpoints, applies=ExaminedJob.is_loaded),
-    HealthCheck("checkpoints in depth", _checkpoints_in_depth, applies=ExaminedJob.is_loaded, deep=True),
+    HealthCheck("workspace", _workspace, repairs.refill, _REFILLED, ExaminedJob.is_loaded_with_files),
+    HealthCheck("checkpoints", _checkpoints, applies=ExaminedJob.is_loaded_with_files),
+    HealthCheck(
+        "checkpoints in depth", _checkpoints_in_depth, applies=ExaminedJob.is_loaded_with_files, deep=True
+    ),
     HealthCheck("version", _version, applies=ExaminedJob.is_loaded),
     HealthCheck("parent", _parent, applies=ExaminedJob.is_loaded),
     HealthCheck("proof", _proof, repairs.rebuild_state, _FROM_HISTORY, ExaminedJob.is_loaded, deep=True),

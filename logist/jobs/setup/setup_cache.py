@@ -7,9 +7,10 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from logist.errors import InvalidFile, LogistError
@@ -23,6 +24,7 @@ FOLDER = ".setup"
 MOST_KEPT = 8
 """Copies that stay; the one that was used least recently is removed first."""
 _DESCRIPTION = "setup.json"
+_DOWNLOADED = ("packages", "interpreters")
 _HALF = ".new-"
 _NAME = re.compile(r"[0-9a-f]{64}(-[a-zA-Z0-9_-]+)?")
 """The name of a copy: its key, and a job id if only that job can use it."""
@@ -144,10 +146,58 @@ class SetupCache:
                 with suppress(_KeyTaken), self._try_lock_key(path.name.partition("-")[0]):
                     removal.remove_directory(path)
 
+    def list_unneeded(self, job_ids: Collection[str], since: str, *, is_used: bool) -> list[Path]:
+        """List what no job needs any more: copies that only fit a job which is not among `job_ids`, and those that no
+        job has used since that time; and the rest, if no job uses a setup (`is_used`) and none has lately.
+        """
+        unneeded = []
+        for path in _list_folder(self.folder / "copies"):
+            owner = path.name.partition("-")[2]
+            is_copy = _NAME.fullmatch(path.name) is not None
+            if is_copy and ((owner and owner not in job_ids) or _is_unused_since(path, since)):
+                unneeded.append(path)
+        if not is_used:
+            unneeded += [
+                path
+                for path in _list_folder(self.folder)
+                if path.name in _DOWNLOADED and _is_unused_since(path, since)
+            ]
+        return unneeded
+
+    def remove_unneeded(self, path: Path) -> bool:
+        """Remove one of them; False if a job is using it, or it can't be removed."""
+        try:
+            if path.parent == self.folder:
+                removal.remove_directory(path)
+            else:
+                with self._try_lock_key(path.name.partition("-")[0]):
+                    removal.remove_directory(path)
+        except (_KeyTaken, OSError, LogistError):
+            return False
+        return True
+
     def _ensure_folder(self, folder: Path) -> Path:
         for each in (self.folder, folder):
             _make_directory(each)
         return folder
+
+
+def _list_folder(folder: Path) -> list[Path]:
+    """List the directories in a directory of the cache; none if it does not exist, or is a link."""
+    try:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            return []
+        return [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+
+
+def _is_unused_since(path: Path, since: str) -> bool:
+    try:
+        used = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except (OSError, ValueError, OverflowError):
+        return False
+    return used.strftime("%Y-%m-%dT%H:%M:%SZ") <= since
 
 
 def _make_directory(folder: Path) -> None:

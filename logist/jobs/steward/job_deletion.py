@@ -10,7 +10,7 @@ from shlex import quote
 from logist.core.machine.steward import next_command
 from logist.core.model import TERMINAL, State, Status
 from logist.errors import LogistError, Refused, UsageError
-from logist.jobs.base import source_repository, specs
+from logist.jobs.base import cleaned_files, source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.steward.job_merge import PATIENCE_SECONDS
@@ -19,7 +19,6 @@ from logist.store import JobDir, jobdir, list_jobs
 from logist.workspace import find_repository
 from logist.workspace import merge as publishing
 from logist.workspace.checkpoint import kept_packs
-from logist.workspace.files import removal
 from logist.workspace.merge import JobBranch
 
 NAMED = 3
@@ -78,16 +77,21 @@ def delete_job(project: ProjectContext, job_id: str, *, force: bool = False) -> 
     job = project.open_job(job_id)
     with job.hold_lock(command="job delete", since=project.clock.timestamp()):
         state = require_deletable(project, job_id, force=force)
-        repository = _find_repository(project, job, state)
-        hidden = job.begin_removal()
-        notes = []
-        try:
-            removal.remove_directory(hidden)
-        except OSError as error:
-            notes.append(f"files of {job_id} are left in {hidden}: {error.strerror}")
+        repository = find_branch_repository(project, job, state)
+        notes = remove_job_directory(job)
         kept_packs.remove_unused(project.jobs_dir / kept_packs.FOLDER)
-    branch, branch_notes = _delete_branch(project, repository, job_id, force=force)
+    branch, branch_notes = delete_branch(project, repository, job_id, force=force)
     return DeletedJob(job_id, branch, (*notes, *branch_notes))
+
+
+def remove_job_directory(job: JobDir) -> tuple[str, ...]:
+    """Remove the directory of a locked job; return notes about what could not be removed."""
+    hidden = job.begin_removal()
+    try:
+        cleaned_files.remove_directory(hidden)
+    except OSError as error:
+        return (f"files of {job.id} are left in {hidden}: {error.strerror}",)
+    return ()
 
 
 def require_deletable(project: ProjectContext, job_id: str, *, force: bool = False) -> State | None:
@@ -138,6 +142,8 @@ def _require_merged(project: ProjectContext, job: JobDir, state: State) -> None:
     """Raise Refused if the workspace has changes that are nowhere else."""
     if state.start_checkpoint is None or _has_work_in_parent(project, state):
         return
+    if job.is_being_cleaned() or job.read_cleaned() is not None:
+        return  # `logist gc` has checked it before it removed the workspace
     since = state.checkpoint if state.merge == "merged" and state.checkpoint else state.start_checkpoint
     try:
         changes, more = project.open_workspace(job).list_edits(since, NAMED)
@@ -163,7 +169,7 @@ def _has_work_in_parent(project: ProjectContext, state: State) -> bool:
     return False
 
 
-def _find_repository(project: ProjectContext, job: JobDir, state: State | None) -> Path | None:
+def find_branch_repository(project: ProjectContext, job: JobDir, state: State | None) -> Path | None:
     """Return the repository that may have a branch of the job."""
     if state is not None and state.source is not None:
         return Path(state.source) if Path(state.source).is_dir() else None
@@ -173,7 +179,7 @@ def _find_repository(project: ProjectContext, job: JobDir, state: State | None) 
         return None
 
 
-def _delete_branch(
+def delete_branch(
     project: ProjectContext, repository: Path | None, job_id: str, *, force: bool
 ) -> tuple[str | None, list[str]]:
     """Delete the branch of a job, and return its name; notes if it was kept."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from logist.core.model.words import Kind, Phase, Status
 from logist.errors import Refused, UsageError
+from logist.jobs.base import cleaned_files
 from logist.jobs.base.plain_project import JobFiles
 from logist.jobs.steward.review_hash import compute_review_hash
 from logist.quick_dataclass import dataclass
@@ -55,9 +56,11 @@ def compare_job(project: JobFiles, job: JobDir, state: State, scope: Scope) -> I
     Raises UsageError for an unknown interaction, Refused if there is no such state, Damaged, StorageError.
     """
     jobs = [job]
+    cleaned_files.require_files(job, "compare")
     now = Side(project.open_workspace(job))
     if scope.other is not None:
         other = project.open_job(scope.other)
+        cleaned_files.require_files(other, "compare")
         jobs.append(other)
         sides = (now, Side(project.open_workspace(other)))
         labels = (f"workspace of {job.id}", f"workspace of {other.id}")

@@ -25,7 +25,7 @@ from logist.core.model import (
 )
 from logist.core.model.commands import MergeCommand
 from logist.errors import LogistError, Refused, Stopped, UsageError
-from logist.jobs.base import source_repository, specs
+from logist.jobs.base import cleaned_files, source_repository, specs
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.steward import approved_work, signed_decisions
@@ -139,6 +139,7 @@ def _raise_if_stopping(project: ProjectContext) -> None:
 def _find_target(session: Session, repository: Path | None) -> Target:
     """The repository to merge into. Raises Refused if merging is not allowed, or if there is none."""
     state, job_id = session.state, session.job.id
+    cleaned_files.require_files(session.job, "merge")
     if state.parent is not None:
         fix = f"when the parent has succeeded: logist job merge --job {state.parent}"
         raise Refused(

@@ -22,6 +22,8 @@ from logist.workspace.files.removal import TRASH, remove_directory
 FOLDER = ".packs"
 """In the directory of the jobs; no job id begins with a dot. It may be removed at any time."""
 PACKS = Path("objects", "pack")
+FILES = "*/objects/pack/*"
+"""The packs of all commits."""
 _RECORD = "kept.json"
 _HALF = ".new-"
 _TRASH = os.fsdecode(TRASH)
@@ -147,7 +149,7 @@ def remove_unused(folder: Path) -> None:
     """Remove the kept packs if no job has them any more."""
     with suppress(OSError):
         if stat.S_ISDIR(os.lstat(folder).st_mode) and all(
-            path.lstat().st_nlink == 1 for path in folder.glob("*/objects/pack/*")
+            path.lstat().st_nlink == 1 for path in folder.glob(FILES)
         ):
             remove_kept(folder)
             folder.rmdir()

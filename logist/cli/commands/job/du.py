@@ -19,8 +19,8 @@ from logist.store.disk_usage import DiskUsage, measure_folder, measure_job
 from logist.store.listing import find_job_id, list_job_ids
 
 HEAD = ("TOTAL", "WORKSPACE", "GIT", "HISTORY", "LOGS", "JOB")
-SHARED = ".setup"
-"""What setups have made, for all jobs."""
+SETUP, PACKS = ".setup", ".packs"
+"""What setups have made, for all jobs; and objects of repositories, for the next ones."""
 
 
 @click.command("du")
@@ -31,10 +31,10 @@ SHARED = ".setup"
 def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) -> Output:
     """Show how much disk space jobs take, the largest first.
 
-    Without JOB, all jobs, and what setups keep for later jobs. GIT are the checkpoints; what jobs share counts for the first of them.
+    Without JOB, all jobs, and what is kept for later jobs (.setup and .packs). GIT are the checkpoints; what jobs share counts for the first of them.
     In a pipe, the columns are
     separated by tabs: total, workspace, checkpoints, history, logs, job. Attachments and other files are in the total; --json has all in bytes.
-    To free space: `logist job delete`.
+    To free space: `logist gc`, `logist job delete`.
     """
     folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
     wanted = dict.fromkeys(find_job_id(folder, each) for each in jobs)
@@ -42,20 +42,30 @@ def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) ->
     seen: set[tuple[int, int]] = set()
     measured = [measure_job(folder, each, seen) for each in ids]
     measured.sort(key=lambda each: (-each.total, each.job))
-    shared = 0 if jobs else measure_folder(os.path.join(folder, SHARED))
-    total = sum(each.total for each in measured) + shared
+    shared = {
+        name: 0 if jobs else measure_folder(os.path.join(folder, name), seen) for name in (SETUP, PACKS)
+    }
+    total = sum(each.total for each in measured) + sum(shared.values())
     warnings = make_warnings(
         f"{each.job}: can't read {_count_directories(each.unread)}, so it takes more than this"
         for each in measured
         if each.unread
     )
-    data = {"jobs": [_build_row(each) for each in measured], "shared": shared, "total": total}
-    if not measured and not shared:
+    data = {
+        "jobs": [_build_row(each) for each in measured],
+        "shared": shared[SETUP],
+        "packs": shared[PACKS],
+        "total": total,
+    }
+    if not measured and not any(shared.values()):
         note = Diagnostic("info", "no_jobs", "no jobs found", folder, 'logist job create --prompt "..."')
         return Output(data, diagnostics=(note,))
     rows = [_format_row(each) for each in measured]
-    if shared:
-        rows.append((format_bytes(shared), "", "", "", "", StyledText(f"{SHARED}, shared by jobs", "dim")))
+    rows += [
+        (format_bytes(size), "", "", "", "", StyledText(f"{name}, shared by jobs", "dim"))
+        for name, size in shared.items()
+        if size
+    ]
     if len(rows) > 1:
         rows.append((format_bytes(total), "", "", "", "", StyledText("in all", "dim")))
     return Output(data, diagnostics=warnings, table=TextTable(HEAD, rows))

@@ -124,6 +124,7 @@ def _export_fixture(
     from pathlib import Path
 
     from logist.cli.context import open_job, open_project
+    from logist.cli.show.glance import note_removal
     from logist.jobs.archive.fixture_export import export_fixture as write
 
     if not fixture:
@@ -151,7 +152,7 @@ def _export_fixture(
     return Output(
         data,
         tuple(_format_result(job.id, done)),
-        (*make_warnings(_list_doubts(done)), *make_notes(note_texts)),
+        (*make_warnings(_list_doubts(done)), *make_notes(note_texts), *note_removal(str(job.path))),
     )
 
 

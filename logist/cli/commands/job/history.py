@@ -77,6 +77,7 @@ def history(
     A terminal shows also the time of each interaction and, for an answer, its duration, cost, model and step.
     """
     from logist.cli.context import open_job
+    from logist.cli.show.glance import note_removal
     from logist.cli.show.view import entry_lines
     from logist.jobs.base.plain_reader import read_interactions
 
@@ -97,7 +98,12 @@ def history(
         second = find_recorded_job(environment, other, jobs_dir) if other is not None else None
         return _show_difference(Archive.from_job(job), second, pair)
     lines = (line for entry in read_interactions(job) for line in entry_lines(entry, every_decision=True))
-    return Output(StreamedRows(job.read_entries), lines, on_terminal=partial(_iter_terminal_lines, job))
+    return Output(
+        StreamedRows(job.read_entries),
+        lines,
+        note_removal(str(job.path)),
+        on_terminal=partial(_iter_terminal_lines, job),
+    )
 
 
 def _iter_terminal_lines(job: JobDir, screen: Screen) -> Iterator[Line]:

@@ -33,8 +33,10 @@ def open_(
     Your changes are part of the next step, and `logist job diff` shows them.
     """
     from logist.cli.context import open_job
+    from logist.jobs.base import cleaned_files
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
+    cleaned_files.require_files(job, "open the workspace of")
     if job.workspace.is_symlink() or not job.workspace.is_dir():
         fix = f"logist job verify --job {job.id}"
         raise Damaged("the workspace is missing", where=str(job.workspace), fix=fix)

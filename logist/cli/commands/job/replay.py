@@ -51,6 +51,7 @@ def replay(
     different; with --strict, also if the only cause is a rule that a newer Logist has changed. Exit code 10: the
     history is damaged. To replay many histories: `logist replay`.
     """
+    from logist.cli.show.glance import note_removal
     from logist.jobs.archive.archive_replay import replay_archive
     from logist.jobs.archive.replay_report import Junit, format_replay_lines
     from logist.resources import load_schema
@@ -71,7 +72,7 @@ def replay(
     return Output(
         build_replay_row(replayed),
         color_report(format_replay_lines(replayed)),
-        (*list_replay_notes(replayed), *errors),
+        (*list_replay_notes(replayed), *note_removal(str(history.path.parent)), *errors),
         code,
     )
 

@@ -57,6 +57,7 @@ def show(
     from logist.core.machine.kinds import DECISIONS
     from logist.core.machine.waiting import find_assignee
     from logist.jobs.base.plain_reader import read_interactions, read_job_spec, read_state
+    from logist.store.cleaned import build_removal_data
 
     environment: Environment = ctx.obj
     is_json = ctx.get_parameter_source("as_json") is click.core.ParameterSource.COMMANDLINE
@@ -98,6 +99,7 @@ def show(
         "paths": _list_paths(job),
         "review_hash": _find_review_hash(environment, jobs_dir, job, state) if is_json else None,
         "setup": glance.read_last_setup(str(job.path)),
+        "removed_files": build_removal_data(str(job.path)),
         "assignee": find_assignee(state.model_dump(mode="json")),
         "workflow": None,
         "mermaid": None,
@@ -209,6 +211,7 @@ def _format_job(
         (StyledText(data["job"], "bold"), ": ", data["title"], " (", glance.status_span(data["status"]), ")")
     ]
     lines += glance.fork_lines(data["forked"])
+    lines += glance.removal_lines(data["removed_files"])
     spec = {key: value for key, value in data["spec"].items() if not (followed and key == "workflow")}
     lines += [line for key, value in spec.items() for line in _format_field(key, value)]
     lines += followed
@@ -250,6 +253,7 @@ def _draw_job(
         if key not in ("id", "title", "prompt") and not (followed and key == "workflow")
     }
     lines: list[Line] = [render.cut_line(title, screen), *glance.fork_lines(data["forked"])]
+    lines += glance.removal_lines(data["removed_files"])
     lines += [line for key, value in spec.items() for line in _format_field(key, value)]
     if prompt := data["spec"].get("prompt"):
         lines.append(rich_text.draw_panel("task", "", [rich_text.build_markdown(prompt, screen)], screen))

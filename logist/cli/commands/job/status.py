@@ -21,6 +21,7 @@ from logist.core.money import amounts
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
+from logist.store.cleaned import build_removal_data
 from logist.store.settled_state import load_settled_state
 from logist.timestamps import format_local
 
@@ -179,6 +180,9 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
         is_asked and holder and holder["courier_alone"]
     ):  # the terminal is gone: the next step waits for the courier, and records the answer
         job_row["next_command"] = advice.advise_next_command(state, chosen)
+    removed_files = build_removal_data(folder)
+    if removed_files is not None:
+        job_row["next_command"] = f"logist job show --job {chosen}"
     answered, failed_calls = _read_last_answer(folder, state)
     kind = job_row["stuck_kind"]
     return {
@@ -206,6 +210,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
         "path": folder,
         "forked": state.get("forked"),
         "setup": glance.read_last_setup(folder),
+        "removed_files": removed_files,
         "answered": answered,
         "failed_calls": [each._asdict() for each in failed_calls],
         "read_command": answer_details.read_command(kind, chosen, answered),
@@ -265,6 +270,7 @@ def _format_status(
         *_role_lines(data),
     ]
     lines += [f"  {line}" for line in glance.fork_lines(data["forked"])]
+    lines += [f"  {line}" for line in glance.removal_lines(data["removed_files"])]
     if data["reason"] and data["reason"] != data["note"]:  # the note is printed below
         lines.append(f"  reason: {_to_one_line(data['reason'])}")
     if data["held_by"]:

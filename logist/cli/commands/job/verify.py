@@ -64,6 +64,7 @@ def verify(
         return leaked.report_leaks(environment, None if every else (job_argument, job_option), jobs_dir)
     from logist.cli.context import open_job, open_plain_project
     from logist.jobs.base import job_reader
+    from logist.store.cleaned import build_removal_data
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
     plain_project = open_plain_project(environment, jobs_dir)
@@ -84,6 +85,7 @@ def verify(
         "problems": [_build_problem_row(problem) for problem in verified.problems],
         "notes": list(verified.notes),
         "workspace": verified.edits and _build_edits_data(verified.edits),
+        "removed_files": build_removal_data(str(job.path)),
     }
     diagnostics = make_notes(verified.notes)
     signatures: Sequence[CheckedSignature] = ()
@@ -98,7 +100,8 @@ def verify(
     if not verified.problems:
         state = "" if verified.notes else ", state matches"
         verdict = f"{job.id}: OK, {format_count(count, 'interaction')} verified{state}"
-        lines = (verdict, *_signature_lines(signatures), *_edit_lines(verified.edits))
+        removal = (verified.removal,) if verified.removal else ()
+        lines = (verdict, *removal, *_signature_lines(signatures), *_edit_lines(verified.edits))
         return Output(data, lines, diagnostics)
     errors = tuple(_make_diagnostic(job, problem) for problem in verified.problems)
     advice = _advise_repair(job, verified)

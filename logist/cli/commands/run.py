@@ -78,6 +78,9 @@ def run(
 
     Shows what the agents do while they work.
 
+    Several runs at the same time share the jobs: each takes the next one that no other run works on, and its result has
+    only its own jobs.
+
     If a provider is not available (429, 5xx, no connection), its jobs wait with a growing pause, and the jobs of other
     providers continue. When only such jobs are left, the run waits up to --wait, then lists them and ends with exit
     code 6. With --watch it waits until they continue; --wait has no effect then.
@@ -125,7 +128,12 @@ def run(
     return Output(
         data,
         _format_summary(rows, held, is_stopped=bool(project.stopping())),
-        (*printed, *map(_warn_waiting, listed), *_note_more(held, listed)),
+        (
+            *printed,
+            *map(_warn_waiting, listed),
+            *_note_more(held, listed),
+            *_note_other_runs(display.left_to_others),
+        ),
         code,
     )
 
@@ -138,6 +146,8 @@ class _RunDisplay:
         self.quiet = quiet
         self.steps: Counter[str] = Counter()
         self.ended: dict[str, EndedJob] = {}
+        self.passed: set[str] = set()
+        """Jobs that were left to another run."""
         self._printing = threading.Lock()
 
     @property
@@ -148,6 +158,11 @@ class _RunDisplay:
             for job, end in self.ended.items()
             if end.error or (end.result and not end.result.state.children and end.result.wait is None)
         }
+
+    @property
+    def left_to_others(self) -> int:
+        """The number of jobs that only other runs worked on."""
+        return len(self.passed - self.ended.keys())
 
     def add_step(self, result: CommandResult) -> None:
         from logist.cli.show.view import prefix_lines, step_lines
@@ -190,6 +205,18 @@ def _note_more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ..
     return (
         Diagnostic(
             "info", "waiting", f"and {more} more waiting for a person", None, "to see all: logist job list"
+        ),
+    )
+
+
+def _note_other_runs(jobs: int) -> tuple[Diagnostic, ...]:
+    if not jobs:
+        return ()
+    return (
+        Diagnostic(
+            "info",
+            "other_run",
+            f"left to another `logist run` that works on them: {format_count(jobs, 'job')}",
         ),
     )
 
@@ -278,7 +305,13 @@ def _run_rounds(
         send_lost_notifications(project)
         leave = left_alone.start_round()
         for ended in run_queue(
-            project, parallel, shown.add_step, choice, leave=leave, on_begin=notification.begin
+            project,
+            parallel,
+            shown.add_step,
+            choice,
+            leave=leave,
+            on_begin=notification.begin,
+            on_pass=shown.passed.add,
         ):
             shown.add_end(ended)
             left_alone.record_end(ended)

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 import click
 
-from logist import __version__
+from logist import __version__, event_log
+from logist.cli import command_log
 from logist.cli.commands.inbox import INBOX
 from logist.cli.lazy import CommandEntry, LazyGroup
 from logist.cli.show import render
@@ -185,6 +186,17 @@ class Root(LazyGroup):
             return super().invoke(ctx)
 
 
+def _begin_log_file(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    file = value or (ctx.obj.log_file_name() if ctx.parent is None else None)
+    if file and not ctx.resilient_parsing:
+        command_log.begin(ctx.obj, log_file=file)
+
+
+def _begin_to_tell(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        command_log.begin(ctx.obj, is_verbose=True)
+
+
 @click.group(
     "logist",
     cls=Root,
@@ -197,13 +209,36 @@ class Root(LazyGroup):
     "--no-color",
     is_flag=True,
     expose_value=False,
-    help="Print plain text, without colors and badges. Also allowed after a command.",
+    help="Print plain text, without colors and badges.",
+)
+@click.option(
+    "--no-input",
+    is_flag=True,
+    expose_value=False,
+    help="Never ask: a command that needs an answer fails  [default: $LOGIST_NO_INPUT].",
+)
+@click.option(
+    "--log-file",
+    metavar="FILE",
+    expose_value=False,
+    callback=_begin_log_file,
+    help="Append what is done to FILE, one JSON object per line  [default: $LOGIST_LOG_FILE].",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_begin_to_tell,
+    help="Say on standard error what is done, and why.",
 )
 def root() -> None:
     """Run LLM-agent work as plain directories.
 
     A job is a directory. `logist job step` asks an agent to do one step, checks its answer and records
     everything. Try it without an API key: `logist demo`.
+
+    The options below are also allowed after a command.
 
     The commands of `logist job` also work without the word `job`, as in `logist status` or `logist step`.
     Exceptions are `config`, `replay`, `role` and `run`, which mean something else here.
@@ -248,6 +283,17 @@ def _is_observed() -> bool:
 def run_command_line(args: list[str]) -> int:
     """Run one command and return its exit code."""
     environment = _read_environment(args)
+    command_log.note_command(_find_command_words(args), _list_option_words(args))
+    exit_code = LogistError.exit_code
+    try:
+        exit_code = _run_command(args, environment)
+    finally:
+        if event_log.is_on():
+            command_log.end(exit_code)
+    return exit_code
+
+
+def _run_command(args: list[str], environment: Environment) -> int:
     mode = read_output_mode(args)
     try:
         output = root.main(
@@ -289,10 +335,12 @@ def read_output_mode(args: list[str]) -> str:
 
 
 def _read_environment(args: list[str]) -> Environment:
-    """Return the environment, without colors if the arguments say so, even if they can't be parsed."""
+    """Return the environment, without colors or questions if the arguments say so, even if they can't be parsed."""
     environment = Environment.from_process()
     if "--no-color" in _list_option_words(args):
         environment.turn_colors_off()
+    if "--no-input" in _list_option_words(args):
+        environment.turn_input_off()
     return environment
 
 

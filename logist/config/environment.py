@@ -186,6 +186,18 @@ class Environment:
         """Turn off colors for this process, like NO_COLOR."""
         self._values["NO_COLOR"] = "1"
 
+    def turn_input_off(self) -> None:
+        """Never ask the person in this process, like LOGIST_NO_INPUT."""
+        self._values["LOGIST_NO_INPUT"] = "1"
+
+    def is_input_off(self) -> bool:
+        """Whether no command may ask the person (LOGIST_NO_INPUT)."""
+        return self._get_value("LOGIST_NO_INPUT") is not None
+
+    def log_file_name(self) -> str | None:
+        """Return the file to which events are appended, if LOGIST_LOG_FILE names one."""
+        return self._get_value("LOGIST_LOG_FILE")
+
     def get_key(self, name: str) -> str | None:
         """Return the key in the variable that a model names in `api_key_env`."""
         value = self._get_value(name)

@@ -13,9 +13,11 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from logist import event_log
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, Kind, State, Status
 from logist.errors import Busy, LogistError, ProviderError, Stopped, StorageError
+from logist.event_log import events
 from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.session import load_session
@@ -531,21 +533,37 @@ class ReadyJobs:
         It is read after it was claimed: the run that had it until now may have finished it.
         """
         claim = lock.claim_for_run(self._project.jobs_dir / job_id)
+        place = self._find_place(job_id) if claim is not None else None
+        if event_log.is_on():
+            self._report_choice(job_id, claim, place)
         if claim is None:
             self._on_pass(job_id)
             return False
-        if not self._is_ready(job_id):
+        if place is None:
             claim.release()
             return False
         self._claims[job_id] = claim
         return True
 
-    def _is_ready(self, job_id: str) -> bool:
-        """True if a listed job still exists and is still ready: a person may have decided meanwhile."""
+    def _report_choice(self, job_id: str, claim: RunClaim | None, place: Place | None) -> None:
+        with event_log.about_job(job_id):
+            if place is not None:
+                event_log.report(events.JobChosen(place[0], place[1], len(self._listed)))
+            else:
+                reason = "it is no longer ready" if claim is not None else "another run works on it"
+                event_log.report(events.JobSkipped(reason))
+
+    def _find_place(self, job_id: str) -> Place | None:
+        """The place of a listed job; None if it no longer exists or is not ready: a person may have decided meanwhile."""
         is_there = (self._project.jobs_dir / job_id).is_dir()
-        return is_there and _Briefs(self._project).find_queue_place(job_id) is not None
+        return _Briefs(self._project).find_queue_place(job_id) if is_there else None
 
     def _list(self, begun: Container[str], *, refresh: bool) -> None:
+        self._read_list(begun, refresh=refresh)
+        if event_log.is_on():
+            event_log.report(events.JobsListed(len(self._listed)))
+
+    def _read_list(self, begun: Container[str], *, refresh: bool) -> None:
         with suppress(IndexUnusable):
             index = JobIndex.open_for_many(str(self._project.jobs_dir))
             if index is not None:
@@ -584,7 +602,7 @@ def _run_one(
 ) -> EndedJob:
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
-        with project.turns.take():
+        with event_log.about_job(job_id), project.turns.take():
             result = run_job(quiet, job_id, on_step, replace(choice, provider_wait=0.0), family_too=False)
         if result.wait is not None:
             quiet.report_progress(f"waiting for {outages.describe_with_message(result.wait)}")
@@ -598,6 +616,9 @@ def _run_one(
             None,
         )
     except (Busy, family.SetAside) as error:
+        if event_log.is_on():
+            with event_log.about_job(job_id):
+                event_log.report(events.JobSkipped(error.message))
         project.say(f"{job_id}: skipped: {error.message}")
         return EndedJob(job_id, None, None)
 

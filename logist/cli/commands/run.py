@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from logist import event_log
 from logist.cli.options import (
     agent_option,
     choose_provider_wait,
@@ -24,6 +26,7 @@ from logist.cli.show.output import Diagnostic, Line, Output
 from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
+from logist.event_log import events
 from logist.lazy_modules import load_all
 
 if TYPE_CHECKING:
@@ -111,7 +114,10 @@ def run(
     gc.freeze()  # what is loaded now stays: don't search it for garbage again and again
     project = replace(project, breakers=ProviderBreakers(project.clock.monotonic, is_watching=watch))
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
-    _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display, choice)
+    parallel = parallel or project.settings.max_concurrent_agents
+    if event_log.is_on():
+        event_log.report(events.RunBegun(str(project.jobs_dir), parallel, watch))
+    _run_rounds(project, parallel, watch, display, choice)
     rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
     counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
     # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal.
@@ -122,6 +128,9 @@ def run(
     )
     code = project.stopping() or choose_exit_code([*counted, *(each.exit_code for each in held)])
     waiting = [_build_held_row(each) for each in held]
+    if event_log.is_on():
+        display.report_waiting(held if project.stopping() else find_held_up_jobs(project))
+        event_log.report(events.RunEnded(len(rows), display.steps.total(), code))
     data = {"jobs": rows, "waiting": waiting, "interrupted": bool(project.stopping())}
     printed = [each for end in display.ended.values() for each in _list_warnings(end)] if as_json else []
     listed = held if as_json else held[:LISTED]
@@ -149,6 +158,7 @@ class _RunDisplay:
         self.passed: set[str] = set()
         """Jobs that were left to another run."""
         self._printing = threading.Lock()
+        self._reported: dict[str, HeldUp] = {}
 
     @property
     def concluded(self) -> set[str]:
@@ -172,7 +182,18 @@ class _RunDisplay:
             if not self.quiet:
                 render.print_lines(prefix_lines(result.job_id, step_lines(result)), self.environment)
 
+    def report_waiting(self, held: Sequence[HeldUp]) -> None:
+        """Report what jobs wait for, where that is new."""
+        for each in held:
+            if self._reported.get(each.job_id) != each:
+                with event_log.about_job(each.job_id):
+                    status = each.status and each.status.value
+                    event_log.report(events.JobWaits(status, each.waits, each.next_command))
+        self._reported = {each.job_id: each for each in held}
+
     def add_end(self, ended: EndedJob) -> None:
+        if event_log.is_on():
+            _report_end(ended)
         known = self.ended.get(ended.job_id)
         self.ended[ended.job_id] = ended
         is_printed = known is not None and str(known.error) == str(
@@ -186,6 +207,12 @@ class _RunDisplay:
         if new_diagnostics and not self.quiet:
             with self._printing:
                 render.print_diagnostics(new_diagnostics, self.environment)
+
+
+def _report_end(ended: EndedJob) -> None:
+    status = ended.result.state.status.value if ended.result else None
+    with event_log.about_job(ended.job_id):
+        event_log.report(events.JobRested(status, ended.exit_code, str(ended.error) if ended.error else None))
 
 
 def _list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
@@ -298,7 +325,7 @@ def _run_rounds(
     project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay, choice: Choice
 ) -> None:
     from logist.jobs.base.session import send_lost_notifications
-    from logist.jobs.job_queue import QueueNotification, run_queue
+    from logist.jobs.job_queue import QueueNotification, find_held_up_jobs, run_queue
 
     left_alone, notification = Left(project), QueueNotification(project)
     while True:
@@ -321,6 +348,8 @@ def _run_rounds(
         notification.send()
         if not watch:
             return
+        if event_log.is_on():
+            shown.report_waiting(find_held_up_jobs(project))
         _wait_for_next_round(project)
 
 

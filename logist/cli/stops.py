@@ -56,6 +56,16 @@ def stop_on_signals(command: Command) -> Command:
     return cast("Command", stoppable)
 
 
+def survive_hangup() -> None:
+    """Let SIGHUP change nothing, for a service: there is no terminal that could be closed, and no file to open again.
+
+    At a terminal, SIGHUP ends the command as it ends any other, because its output has nowhere to go; agents go on.
+    """
+    if not any(map(os.isatty, range(3))):
+        before = signal.signal(signal.SIGHUP, lambda number, frame: None)
+        click.get_current_context().call_on_close(partial(signal.signal, signal.SIGHUP, before))
+
+
 def _handle_signals() -> None:
     def stop(number: int, frame: object) -> None:
         if _stop.code:

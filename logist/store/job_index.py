@@ -354,6 +354,10 @@ class JobIndex:
         condition, values = wanted.build_condition()
         return [job_id for (job_id,) in self._select(f"SELECT id FROM jobs WHERE {condition}", values)]  # noqa: S608
 
+    def count_by_status(self) -> dict[str, int]:
+        """Return the number of settled jobs in each status."""
+        return dict(self._select("SELECT status, COUNT(*) FROM jobs WHERE settled GROUP BY status"))
+
     def list_places(self, wanted: JobFilter) -> PlacedJobs:
         """Return where a listing shows the settled jobs that pass a filter, and which jobs are not settled."""
         condition, values = wanted.build_condition()

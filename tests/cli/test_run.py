@@ -360,3 +360,29 @@ def test_a_run_does_not_wait_for_the_provider_of_a_job_that_another_run_has(desk
     ran = desk("run", "--wait", "7200")
     assert ran.code == 6  # it waits for its provider; this run ended all the same
     claim.release()
+
+
+def test_a_watch_writes_its_heartbeat_survives_a_hangup_without_terminal_and_ends_by_sigterm(
+    desk: Desk,
+) -> None:
+    desk.create()
+    file = desk.place / "logist.prom"
+    watching = desk.started(
+        *("run", "--watch", "--heartbeat", str(file), "--json"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not (file.exists() and "logist_run_steps_total 2\n" in file.read_text()):
+        assert watching.poll() is None
+        time.sleep(0.05)
+    watching.send_signal(signal.SIGHUP)
+    desk.create("j2")
+    while "logist_run_steps_total 4\n" not in file.read_text():
+        assert watching.poll() is None
+        time.sleep(0.05)
+    assert "logist_run_up 1\n" in file.read_text()
+    watching.send_signal(signal.SIGTERM)
+    out, _ = watching.communicate()
+    assert (watching.returncode, len(json.loads(out)["data"]["jobs"])) == (143, 2)
+    assert "logist_run_up 0\n" in file.read_text()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ from logist.cli.options import (
 )
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output
-from logist.cli.stops import stop_on_signals
+from logist.cli.stops import stop_on_signals, survive_hangup
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.event_log import events
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from logist.errors import LogistError
     from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.result import CommandResult
+    from logist.jobs.heartbeat import Heartbeat
     from logist.jobs.job_queue import EndedJob, HeldUp
     from logist.jobs.turn.next_request import Choice
 
@@ -56,6 +58,12 @@ seconds."""
 @click.option(
     "--watch", is_flag=True, help="Run until stopped: look for ready jobs every poll_interval_seconds."
 )
+@click.option(
+    "--heartbeat",
+    metavar="FILE",
+    help="Write to FILE what the run does and how many jobs there are, in the text format of Prometheus; at each "
+    "change, and every 15 seconds.",
+)
 @provider_wait_option
 @model_option
 @agent_option
@@ -67,6 +75,7 @@ def run(
     environment: Environment,
     parallel: int | None,
     watch: bool,
+    heartbeat: str | None,
     wait: float | None,
     model: str | None,
     agent: str | None,
@@ -117,7 +126,10 @@ def run(
     parallel = parallel or project.settings.max_concurrent_agents
     if event_log.is_on():
         event_log.report(events.RunBegun(str(project.jobs_dir), parallel, watch))
-    _run_rounds(project, parallel, watch, display, choice)
+    if watch:
+        survive_hangup()
+    with _write_heartbeat(project, heartbeat) as display.heartbeat:
+        _run_rounds(project, parallel, watch, display, choice)
     rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
     counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
     # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal.
@@ -157,6 +169,7 @@ class _RunDisplay:
         self.ended: dict[str, EndedJob] = {}
         self.passed: set[str] = set()
         """Jobs that were left to another run."""
+        self.heartbeat: Heartbeat | None = None
         self._printing = threading.Lock()
         self._reported: dict[str, HeldUp] = {}
 
@@ -177,10 +190,20 @@ class _RunDisplay:
     def add_step(self, result: CommandResult) -> None:
         from logist.cli.show.view import prefix_lines, step_lines
 
+        if self.heartbeat:
+            self.heartbeat.add_step(result)
         with self._printing:
             self.steps[result.job_id] += len(result.entries)
             if not self.quiet:
                 render.print_lines(prefix_lines(result.job_id, step_lines(result)), self.environment)
+
+    def begin_round(self) -> None:
+        if self.heartbeat:
+            self.heartbeat.begin_round()
+
+    def begin_job(self) -> None:
+        if self.heartbeat:
+            self.heartbeat.begin_job()
 
     def report_waiting(self, held: Sequence[HeldUp]) -> None:
         """Report what jobs wait for, where that is new."""
@@ -194,6 +217,8 @@ class _RunDisplay:
     def add_end(self, ended: EndedJob) -> None:
         if event_log.is_on():
             _report_end(ended)
+        if self.heartbeat:
+            self.heartbeat.add_end(ended)
         known = self.ended.get(ended.job_id)
         self.ended[ended.job_id] = ended
         is_printed = known is not None and str(known.error) == str(
@@ -213,6 +238,21 @@ def _report_end(ended: EndedJob) -> None:
     status = ended.result.state.status.value if ended.result else None
     with event_log.about_job(ended.job_id):
         event_log.report(events.JobRested(status, ended.exit_code, str(ended.error) if ended.error else None))
+
+
+@contextmanager
+def _write_heartbeat(project: ProjectContext, path: str | None) -> Iterator[Heartbeat | None]:
+    if path is None:
+        yield None
+        return
+    from logist.jobs.heartbeat import Heartbeat
+
+    heartbeat = Heartbeat(project, path)
+    heartbeat.start()
+    try:
+        yield heartbeat
+    finally:
+        heartbeat.end()
 
 
 def _list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
@@ -327,17 +367,22 @@ def _run_rounds(
     from logist.jobs.base.session import send_lost_notifications
     from logist.jobs.job_queue import QueueNotification, find_held_up_jobs, run_queue
 
+    def begin_job() -> None:
+        notification.begin()
+        shown.begin_job()
+
     left_alone, notification = Left(project), QueueNotification(project)
     while True:
         send_lost_notifications(project)
         leave = left_alone.start_round()
+        shown.begin_round()
         for ended in run_queue(
             project,
             parallel,
             shown.add_step,
             choice,
             leave=leave,
-            on_begin=notification.begin,
+            on_begin=begin_job,
             on_pass=shown.passed.add,
         ):
             shown.add_end(ended)

@@ -198,6 +198,10 @@ class Environment:
         """Return the file to which events are appended, if LOGIST_LOG_FILE names one."""
         return self._get_value("LOGIST_LOG_FILE")
 
+    def trusted_digest(self) -> str | None:
+        """Return the digest of the project settings that the user trusts (LOGIST_TRUST), as in CI."""
+        return self._get_value("LOGIST_TRUST")
+
     def get_key(self, name: str) -> str | None:
         """Return the key in the variable that a model names in `api_key_env`."""
         value = self._get_value(name)

@@ -25,7 +25,10 @@ def show_patch(summary: Iterable[Line], stream: IO[bytes], environment: Environm
         [""],
         _iter_lines(stream, has_color=has_color),
     )
-    render.print_in_pager(lines)
+    if environment.is_input_off():
+        render.print_ready_lines(lines)
+    else:
+        render.print_in_pager(lines)
 
 
 def show_patch_start(stream: IO[bytes], most: int, environment: Environment) -> bool:

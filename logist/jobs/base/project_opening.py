@@ -93,7 +93,8 @@ def read_project_trust(
     user = environment.user_config_dir()
     if source != "project":
         return Trust(user, home)
-    return read_trust(user, home, loaded, [(each.role, each.path) for each in _list_own_roles(home, roles)])
+    own = [(each.role, each.path) for each in _list_own_roles(home, roles)]
+    return read_trust(user, home, loaded, own, environment.trusted_digest())
 
 
 def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:

@@ -56,6 +56,11 @@ def begin(environment: Environment, *, log_file: str | None = None, is_verbose: 
     event_log.set_recorder(_build_recorder(environment, log.file, is_verbose=log.is_verbose))
 
 
+def find_file() -> str | None:
+    """Return the path of the log file of this command, if it has one."""
+    return _log[0].file.path if _log and _log[0].file else None
+
+
 def end(exit_code: int) -> None:
     """Record how the command ended, and stop recording."""
     from logist.event_log import events

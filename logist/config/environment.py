@@ -211,6 +211,10 @@ class Environment:
         """Return the named variables that are set, for programs to which a config passes them."""
         return {name: self._values[name] for name in names if name in self._values}
 
+    def list_own_names(self) -> list[str]:
+        """Return the names of Logist's own variables that are set, sorted."""
+        return sorted(name for name, value in self._values.items() if name.startswith("LOGIST_") and value)
+
     def list_secrets(self, *named: str) -> tuple[str, ...]:
         """Return the values that must not reach a file, longest first.
 

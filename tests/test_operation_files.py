@@ -119,3 +119,40 @@ def test_the_service_ends_by_sigterm_within_its_time(tmp_path: Path) -> None:
         assert running.poll() is None
     running.terminate()
     assert running.wait() == 143
+
+
+def test_the_image_has_a_user_other_than_root_and_copies_only_what_it_needs() -> None:
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "Containerfile").read_text("utf-8"))
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    known = {
+        "ARG",
+        "FROM",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "ENV",
+        "USER",
+        "VOLUME",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+        "CMD",
+    }
+    assert {word for word, _ in lines} <= known
+    assert lines[0] == ["ARG", "BASE=docker.io/library/python:3.11-slim"]
+    assert [rest.split()[0] for word, rest in lines if word == "FROM"] == ["${BASE}", "${BASE}"]
+    last = max(at for at, line in enumerate(lines) if line[0] == "FROM")
+    users = [rest for word, rest in lines[last:] if word == "USER"]
+    assert users == ["10001"]
+    assert not [line for line in lines[lines.index(["USER", "10001"]) :] if line[0] in ("RUN", "COPY")]
+    copied = [word for kind, rest in lines[:last] if kind == "COPY" for word in rest.split()[:-1]]
+    assert all((ROOT / each).exists() for each in copied)
+    ignored = (ROOT / ".containerignore").read_text("utf-8").splitlines()
+    assert "*" in ignored
+    assert {line[1:] for line in ignored if line.startswith("!")} == {each.rstrip("/") for each in copied}
+    for word, rest in lines:
+        if word == "RUN":
+            assert subprocess.run(["sh", "-n", "-c", rest], check=True).returncode == 0
+    shipped = {
+        path.relative_to(ROOT).parts[0] for path in (ROOT / "logist" / "resources.py", ROOT / "schemas")
+    }
+    assert shipped <= {each.split("/")[0] for each in copied}

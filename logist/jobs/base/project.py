@@ -121,6 +121,11 @@ class ProjectContext:
             event_log.report(events.MessagePrinted(text))
 
     @property
+    def has_jobs_inside(self) -> bool:
+        """Whether the jobs are below the `.logist` directory, as without --jobs-dir."""
+        return self.jobs_dir.is_relative_to(self.home)
+
+    @property
     def layers(self) -> tuple[Path, ...]:
         """The directories with roles/ and workflows/; a later one overrides an earlier one."""
         return list_config_directories(self.home, self.environment.user_config_dir())

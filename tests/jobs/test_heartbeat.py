@@ -17,6 +17,7 @@ from logist.jobs.job_queue import run_queue
 from logist.store.job_index import JobIndex
 from tests.jobs.bench import Bench, answer
 from tests.jobs.conftest import MakeBench
+from tests.support import ROOT
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
@@ -144,3 +145,9 @@ def test_jobs_are_counted_by_the_index_as_by_their_files(bench: MakeBench) -> No
     JobIndex.make(str(b.project.jobs_dir)).refresh()
     b.step("b")
     assert count_jobs(str(b.project.jobs_dir)) == ({"PENDING": 1, "APPROVAL_REQUIRED": 2}, 0)
+
+
+def test_every_metric_is_explained() -> None:
+    text = (ROOT / "docs" / "operation.md").read_text("utf-8")
+    families = parse(format_figures(RunFigures(0.0), JobCounts({}, 0), 0.0, 1, is_up=True))
+    assert [name for name in families if f"`{name}`" not in text] == []

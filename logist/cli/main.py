@@ -19,6 +19,7 @@ from logist import __version__, event_log
 from logist.cli import command_log
 from logist.cli.commands.inbox import INBOX
 from logist.cli.lazy import CommandEntry, LazyGroup
+from logist.cli.shell_values import complete_file
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
 from logist.config.environment import Environment, require_utf8
@@ -222,6 +223,7 @@ def _begin_to_tell(ctx: click.Context, param: click.Parameter, value: bool) -> N
     metavar="FILE",
     expose_value=False,
     callback=_begin_log_file,
+    shell_complete=complete_file,
     help="Append what is done to FILE, one JSON object per line  [default: $LOGIST_LOG_FILE].",
 )
 @click.option(

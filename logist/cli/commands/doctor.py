@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.options import jobs_dir_option, json_option
+from logist.cli.shell_values import complete_file
 from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 
@@ -38,6 +39,7 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
     is_flag=False,
     flag_value="logist-report.txt",
     metavar="[FILE]",
+    shell_complete=complete_file,
     help="Also write a file to attach to a bug report, without secrets, names and prompts  [FILE: logist-report.txt].",
 )
 @jobs_dir_option

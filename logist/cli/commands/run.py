@@ -22,6 +22,7 @@ from logist.cli.options import (
     provider_wait_option,
     quiet_option,
 )
+from logist.cli.shell_values import complete_file
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output
 from logist.cli.stops import stop_on_signals, survive_hangup
@@ -61,6 +62,7 @@ seconds."""
 @click.option(
     "--heartbeat",
     metavar="FILE",
+    shell_complete=complete_file,
     help="Write to FILE what the run does and how many jobs there are, in the text format of Prometheus; at each "
     "change, and every 15 seconds.",
 )

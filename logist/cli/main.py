@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -19,11 +19,13 @@ from logist import __version__, event_log
 from logist.cli import command_log
 from logist.cli.commands.inbox import INBOX
 from logist.cli.lazy import CommandEntry, LazyGroup
-from logist.cli.shell_values import complete_file
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
 from logist.config.environment import Environment, require_utf8
 from logist.errors import LogistError, Stopped, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing to standard output, where the OSError names no file."""
@@ -193,6 +195,12 @@ def _begin_log_file(ctx: click.Context, param: click.Parameter, value: str | Non
         command_log.begin(ctx.obj, log_file=file)
 
 
+def _complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from logist.cli.shell_values import complete_file
+
+    return complete_file(ctx, param, incomplete)
+
+
 def _begin_to_tell(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         command_log.begin(ctx.obj, is_verbose=True)
@@ -223,7 +231,7 @@ def _begin_to_tell(ctx: click.Context, param: click.Parameter, value: bool) -> N
     metavar="FILE",
     expose_value=False,
     callback=_begin_log_file,
-    shell_complete=complete_file,
+    shell_complete=_complete_file,
     help="Append what is done to FILE, one JSON object per line  [default: $LOGIST_LOG_FILE].",
 )
 @click.option(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+from logist.core.text.counts import format_count
 from logist.quick_dataclass import dataclass
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -126,7 +127,7 @@ class RunEnded(LogEvent):
     exit_code: int
 
     def describe(self) -> str:
-        return f"ran {self.steps} steps of {self.jobs} jobs"
+        return f"ran {format_count(self.steps, 'step')} of {format_count(self.jobs, 'job')}"
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ def home(desk: Desk, tmp_path: Path) -> dict[str, str]:
         desk("job", "create", "--id", "zeppelin-secret", "--prompt", "Fly the Zeppelin.", env=env).code == 0
     )
     assert desk("run", env=env).code == 3
+    assert "Zeppelin has no gas" in desk("run", env=env).err
     assert desk("job", "status", f"missing-{SECRET}", env=env).code == 2
     desk.settings(CONFIG)
     return env
@@ -54,12 +55,15 @@ def test_it_has_what_a_bug_needs(desk: Desk, home: dict[str, str]) -> None:
     assert "python 3." in text
     assert "limits.max_attempts: 7 (project)" in text
     assert "models.acme.provider_model: openai/gpt-x (project)" in text
+    assert "max_attempts" in text
+    assert "max_concurrent_agents" not in text  # a default
+    assert "`logist run` ended after " in text
     assert "STUCK: 1" in text
     assert "ok: python: " in text
     assert "LOGIST_AGENT=scripted:<project>/answers.json" in text
     assert "also set: LOGIST_LOG_FILE, LOGIST_STEWARD" in text
-    assert " info job_rested job-1\n" in text
-    assert " error error : unknown job" in text or " error error" in text
+    assert " info job_rested job-1: rests: STUCK (exit code 3)\n" in text
+    assert " error error : " in text
     assert (desk.place / "logist-report.txt").stat().st_mode & 0o777 == 0o600
 
 

@@ -44,10 +44,13 @@ _SHOWN_VARIABLES = (
 )
 """Environment variables whose values are in a report; of other LOGIST_ variables, only the names are."""
 _SHOWN_TEXTS = re.compile(
-    r"agent|model|models\.[^.]+\.(provider_model|price)|approval|on_doubt|response_format|sandbox\.mode|roles\.default"
+    r"agent|model|models\..+\.(provider_model|price)|approval|on_doubt|response_format|sandbox\.mode|roles\.default"
     r"|review\.(mode|role|model|checks\.[^.]+\.severity)|workspace\.setup\.rerun|answers\.constrain"
 )
 """Settings whose texts are in a report; of others, only the length is: they may be commands, prompts or addresses."""
+_SHOWN_EVENTS = ("command_begun", "command_ended", "run_ended", "job_rested")
+"""Events whose sentences are in a report, besides warnings and errors. Others may name commands and files; and those about
+jobs that wait have the reason, which may be the words of an agent."""
 _PLACES = re.compile(r"(?<![\w.-])/(?:home|Users)/[^/\s\"'`:,;)]+")
 _JOB_ID = r"(?<![\w-])(?:%s)(?![\w-])"
 
@@ -172,7 +175,8 @@ def _list_settings(project: ProjectContext) -> Iterator[str]:
         yield f"the config is invalid: {error.message}"
         return
     for path, value in _iter_leaves(loaded.settings.model_dump(mode="json")):
-        if source := loaded.sources.get(path):
+        source = loaded.sources.get(path, "default")
+        if source != "default":
             where = "project" if source in loaded.project_files else "user"
             yield f"{path}: {_format_value(path, value)} ({where})"
 
@@ -212,16 +216,18 @@ def _format_finding(level: str, check: str, message: str) -> str:
 
 
 def _list_events(log_file: str | None) -> Iterator[str]:
-    """Yield the last events. Only warnings and errors with their texts: others may name commands and files."""
+    """Yield the last events."""
     if log_file is None:
         yield "no log: neither --log-file nor LOGIST_LOG_FILE names one"
         return
     for line in _read_last_lines(log_file)[-LINES:]:
         try:
             event = json.loads(line)
-            text = f": {event['message']}" if event["level"] in ("warning", "error") else ""
+            is_problem = event["level"] in ("warning", "error") and event["fields"].get("code") != "waiting"
+            is_shown = is_problem or event["event"] in _SHOWN_EVENTS
+            text = f": {event['message']}" if is_shown else ""
             yield f"{event['time']} {event['level']} {event['event']} {event['job'] or ''}{text}"
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             yield "a line that is not an event"
 
 

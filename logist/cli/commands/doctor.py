@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from logist.jobs.doctor.checks import Finding
 
 REPORTED = (
-    "It has versions, the names of LOGIST_ variables, settings (only numbers and names of models and modes), the number of",
-    "jobs by status, the checks above, and the last events of the log. It has no prompts, answers or contents of files.",
-    "Secrets, directories and the names of users, machines and jobs are replaced where Logist recognizes them.",
-    "Read it before you attach it to a bug report.",
+    "It has versions, settings (only numbers, and names of models and modes), the names",
+    "of LOGIST_ variables, the number of jobs by status, the checks above, and the last",
+    "events of the log. It has no prompts, answers or contents of files. Secrets,",
+    "directories, and the names of users, machines and jobs are replaced where Logist",
+    "recognizes them. Read it before you attach it to a bug report.",
 )
 STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 

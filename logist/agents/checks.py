@@ -68,7 +68,7 @@ def run_check(
         "marker": marker,
     }
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", MODULE],
+        [sys.executable, "-P", "-X", "utf8", "-m", MODULE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -21,7 +21,7 @@ from logist.cli.commands.inbox import INBOX
 from logist.cli.lazy import CommandEntry, LazyGroup
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
-from logist.config.environment import Environment, require_utf8
+from logist.config.environment import Environment, replace_process, require_utf8
 from logist.errors import LogistError, Stopped, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -242,6 +242,12 @@ def _begin_to_tell(ctx: click.Context, param: click.Parameter, value: bool) -> N
     callback=_begin_to_tell,
     help="Say on standard error what is done, and why.",
 )
+@click.option(
+    "--plain",
+    is_flag=True,
+    expose_value=False,
+    help="Print only lines of text: no colors, boxes, progress bars or pager.",
+)
 def root() -> None:
     """Run LLM-agent work as plain directories.
 
@@ -257,6 +263,8 @@ def root() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with the code of its outcome."""
+    if args is None and sys.getfilesystemencoding() != "utf-8" and "utf8" not in sys._xoptions:
+        _start_again_with_utf8()
     _open_closed_streams()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_stopped)
@@ -264,6 +272,12 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     if args is None:
         _end_process(exit_code)
     sys.exit(exit_code)
+
+
+def _start_again_with_utf8() -> NoReturn:
+    """Replace this process by one for which names of files are UTF-8 in every locale, as they are in jobs and in git."""
+    python, *words = sys.orig_argv
+    replace_process([python, "-X", "utf8", *words])
 
 
 def _end_process(exit_code: int) -> None:
@@ -345,11 +359,16 @@ def read_output_mode(args: list[str]) -> str:
 
 
 def _read_environment(args: list[str]) -> Environment:
-    """Return the environment, without colors or questions if the arguments say so, even if they can't be parsed."""
+    """Return the environment; what these arguments say applies even if the others can't be parsed."""
     environment = Environment.from_process()
-    if "--no-color" in _list_option_words(args):
+    options = _list_option_words(args)
+    if "--no-color" in options:
         environment.turn_colors_off()
-    if "--no-input" in _list_option_words(args):
+    if "--plain" in options:
+        environment.make_plain()
+    if environment.is_plain():
+        render.forbid_redrawing()
+    if "--no-input" in options:
         environment.turn_input_off()
     return environment
 

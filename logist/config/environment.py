@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 from logist.errors import UsageError
 
@@ -52,6 +53,16 @@ class Home(NamedTuple):
 
     path: Path
     source: Source
+
+
+def replace_process(command: Sequence[str]) -> NoReturn:
+    """Replace this process by another Python that is in UTF-8 mode; `command`: its arguments, with its name first.
+
+    What a person types and reads keeps the encoding of the locale.
+    """
+    encoded = [word.encode("utf-8", "surrogateescape") for word in command]
+    streams = f"{sys.getfilesystemencoding()}:surrogateescape"
+    os.execve(sys.executable, encoded, {"PYTHONIOENCODING": streams, **os.environ})  # noqa: S606 - ourselves
 
 
 def replace_process_environment(values: Mapping[str, str]) -> None:
@@ -171,7 +182,7 @@ class Environment:
 
     def has_color(self, stream_is_tty: bool) -> bool:
         """Whether to use colors; NO_COLOR wins over everything else."""
-        if self._get_value("NO_COLOR"):
+        if self._get_value("NO_COLOR") or self.is_plain():
             return False
         forced = self._get_value("FORCE_COLOR")
         if forced is not None:
@@ -179,8 +190,12 @@ class Environment:
         return stream_is_tty and self._get_value("TERM") != "dumb"
 
     def can_move_cursor(self) -> bool:
-        """Whether a terminal, if there is one, can draw a line again."""
-        return self._get_value("TERM") not in (None, "dumb")
+        """Whether a terminal, if there is one, can draw a line again, and may."""
+        return not self.is_plain() and self._get_value("TERM") not in (None, "dumb")
+
+    def is_plain(self) -> bool:
+        """Whether nothing is drawn again, boxed or opened in a pager (LOGIST_PLAIN), for screen readers and logs."""
+        return self._get_value("LOGIST_PLAIN") is not None
 
     def turn_colors_off(self) -> None:
         """Turn off colors for this process, like NO_COLOR."""
@@ -201,6 +216,10 @@ class Environment:
     def trusted_digest(self) -> str | None:
         """Return the digest of the project settings that the user trusts (LOGIST_TRUST), as in CI."""
         return self._get_value("LOGIST_TRUST")
+
+    def make_plain(self) -> None:
+        """Print only lines of text in this process, like LOGIST_PLAIN."""
+        self._values["LOGIST_PLAIN"] = "1"
 
     def get_key(self, name: str) -> str | None:
         """Return the key in the variable that a model names in `api_key_env`."""

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from logist.errors import Busy, StorageError, UsageError
 from logist.store import SIGNATURES, files
 from logist.store.filesystem import require_local
+from logist.timestamps import format_local
 
 POLL_SECONDS = 0.05
 _RESERVING_SECONDS = 0.01
@@ -69,9 +70,11 @@ class Holder(NamedTuple):
 
     def __str__(self) -> str:
         if self.stepper:
-            return f"{self.stepper.command} (pid {self.stepper.pid}, since {self.stepper.since})"
+            return (
+                f"{self.stepper.command} (pid {self.stepper.pid}, since {format_local(self.stepper.since)})"
+            )
         if self.courier:
-            return f"an agent (courier pid {self.courier.pid}, since {self.courier.since})"
+            return f"an agent (courier pid {self.courier.pid}, since {format_local(self.courier.since)})"
         return "a running agent"
 
 

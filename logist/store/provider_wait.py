@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from logist.regular_files import read_regular
 from logist.store import WAIT
+from logist.timestamps import format_utc
 
 LONGEST_PAUSE = 366 * 86400.0
 """Seconds; a longer pause was not written by Logist."""
@@ -84,7 +85,7 @@ def format_time(at: float) -> str:
 
 def _format_utc(at: float) -> str:
     try:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+        return format_utc(at)
     except (OverflowError, ValueError, OSError):
         return ""
 

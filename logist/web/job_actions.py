@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from enum import StrEnum
 
 from logist.core.history import fold
@@ -26,6 +25,7 @@ from logist.jobs.steward.snoozing import parse_snooze_end, snooze_job
 from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from logist.jobs.turn.next_request import Choice
 from logist.quick_dataclass import dataclass
+from logist.timestamps import format_local
 from logist.web.job_view import JobHead, get_default_answer
 
 LIMITS = {
@@ -396,7 +396,7 @@ def _snooze(head: JobHead, form: Form) -> Done:
     item = snooze_job(str(head.project.jobs_dir), head.id, end, now)
     if item.snoozed_until is None:
         return Done(f"{head.id} is in the inbox again")
-    until = datetime.fromtimestamp(item.snoozed_until).astimezone().strftime("%Y-%m-%d %H:%M")
+    until = format_local(item.snoozed_until)
     return Done(f"{head.id} is snoozed until {until}, or until it changes")
 
 

@@ -20,6 +20,7 @@ from logist.core.machine.job_row import format_cost
 from logist.core.money import amounts
 from logist.core.text.counts import format_count
 from logist.errors import Busy, Damaged, LogistError, Refused, UsageError
+from logist.timestamps import format_local
 from logist.web import texts
 from logist.web.served_project import SeenJobs, ServedProject
 from logist.web.sessions import Sessions, WebSession
@@ -47,7 +48,7 @@ class Site:
             "text": texts.show_text,
             "line": texts.to_one_line,
             "age": _format_time_since,
-            "local": _format_local_time,
+            "local": format_local,
             "money": amounts.format_money,
             "cents": _format_cents,
             "path": lambda value: quote(str(value), safe="", errors="replace"),
@@ -168,15 +169,3 @@ def _format_time_since(timestamp: object) -> str:
     except ValueError:
         return ""
     return texts.format_age(max(0.0, time.time() - at))
-
-
-def _format_local_time(timestamp: object) -> str:
-    """Return a recorded time, or seconds since 1970, in the time zone of this machine."""
-    try:
-        if isinstance(timestamp, float):
-            local = datetime.fromtimestamp(timestamp).astimezone()
-        else:
-            local = datetime.fromisoformat(str(timestamp)).astimezone()
-    except (ValueError, OverflowError):
-        return str(timestamp)
-    return local.strftime("%Y-%m-%d %H:%M")

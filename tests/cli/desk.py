@@ -72,6 +72,7 @@ class Desk:
         columns: int = 80,
         env: Mapping[str, str] | None = None,
         stdin_too: bool = False,
+        encoding: str = "utf-8",
     ) -> str:
         """What a person sees on a terminal of that width; `stdin_too`: they could also type."""
         master, slave = pty.openpty()
@@ -89,7 +90,7 @@ class Desk:
         seen = b"".join(_everything(master))
         os.close(master)
         started.wait(support.CRASHED)
-        return seen.decode().replace("\r\n", "\n")
+        return seen.decode(encoding).replace("\r\n", "\n")
 
     def create(self, job_id: str = "j1", *options: str, prompt: str = "Do it.") -> None:
         made = self("job", "create", "--id", job_id, "--prompt", prompt, *options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -130,9 +131,10 @@ def test_a_terminal_shows_the_facts_of_each_interaction(desk: Desk, width: int) 
     desk.create()
     desk("job", "step", "j1")
     piped = desk("job", "history", "j1").out
-    seen = desk.on_terminal("job", "history", "j1", columns=width, env={"NO_COLOR": "1"})
+    seen = desk.on_terminal("job", "history", "j1", columns=width, env={"NO_COLOR": "1", "TZ": "XYZ-10:30"})
     model = desk.history()[1]["request"]["metadata"]["model"]
-    line = rf"   {desk.history()[1]['timestamp'].replace('T', ' ')}, 12.3 s, $0.03"
+    recorded = datetime.fromisoformat(desk.history()[1]["timestamp"])
+    line = f"   {recorded + timedelta(hours=10.5):%Y-%m-%d %H:%M:%S}, 12.3 s, $0.03"
     rest = f"{model}, step task"
     assert (f"\n{line}, {rest}\n" if width == 80 else f"\n{line}\n   {rest}\n") in seen
     assert ", by ada\n" in seen

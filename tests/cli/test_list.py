@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from logist.cli.show.render import display_width
+from logist.core.text.columns import count_columns
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
 
@@ -67,17 +67,29 @@ def test_a_terminal_gets_a_head_and_a_title_that_fits(desk: Desk) -> None:
     seen = desk.on_terminal("job", "list", columns=50, env={"NO_COLOR": "1"})
     head, row = seen.splitlines()
     assert head == "ID  STATUS   AGE  ROLE    COST   TITLE"
-    assert re.fullmatch(r"j1  PENDING  \d s  Worker  \$0.00  Größe 漢字 x+…", row)
+    assert re.fullmatch(r"j1  PENDING  \ds   Worker  \$0.00  Größe 漢字 x+…", row)
 
 
 @pytest.mark.parametrize("width", [80, 60, 40, 20])
 def test_no_line_is_wider_than_the_terminal(three: Desk, width: int) -> None:
     three.create("fix-login-redirect-after-logout", "--title", "Fix 漢字 " + "x" * 200)
     seen = three.on_terminal("job", "list", columns=width).splitlines()
-    assert max(display_width(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in seen) <= width
+    assert max(count_columns(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in seen) <= width
     if width >= 60:
         assert any(line.startswith("fix-login-redirect-after-logout  ") for line in seen)
     assert any("invalid answer: "[: width - 3] in line for line in seen), "the reason stands below"
+
+
+def test_a_terminal_without_unicode_gets_aligned_escapes(desk: Desk) -> None:
+    desk("job", "create", "--id", "j1", "--prompt", "x", "--title", f"Größe 漢字 {'x' * 80}")
+    desk("job", "create", "--id", "j2", "--prompt", "x", "--title", "Größe")
+    for encoding, shown in (("latin-1", "Größe \\u6f22\\u5b57 "), ("ascii", "Gr\\xf6\\xdfe ")):
+        env = {"NO_COLOR": "1", "PYTHONIOENCODING": encoding}
+        _, row, other = desk.on_terminal("job", "list", columns=60, env=env, encoding=encoding).splitlines()
+        assert count_columns(row) <= 60
+        assert row.endswith("x~") or encoding == "ascii"
+        assert f"  {shown}" in row
+        assert row.index("Gr") == other.index("Gr")
 
 
 def test_a_terminal_says_what_is_stuck_and_what_is_merged(desk: Desk) -> None:
@@ -98,7 +110,7 @@ def test_a_terminal_says_what_is_stuck_and_what_is_merged(desk: Desk) -> None:
         "SUCCESS (merged)", "SUCCESS (not merged)", "SUCCESS", "HALTED_COST",
     ]  # fmt: skip
     assert "\n  Used[31m up\n" in seen
-    assert re.search(r"\nd .* \d{4} d +Worker", seen)
+    assert re.search(r"\nd .* \d{4}d +Worker", seen)
     rows = {row["id"]: row for row in desk("job", "list", "--json").json["data"]}
     assert [rows[job_id]["merged"] for job_id in "abcd"] == [True, False, None, None]
     assert rows["d"]["reason"] == "Used\x1b[31m up"

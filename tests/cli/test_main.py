@@ -104,6 +104,24 @@ def test_no_color_works_anywhere(desk: Desk, args: list[str]) -> None:
     assert without.code == ran.code
 
 
+@pytest.mark.parametrize("args", [["--plain", "show", "j1"], ["job", "show", "j1", "--plain"]])
+def test_plain_prints_the_lines_of_a_pipe(desk: Desk, args: list[str]) -> None:
+    desk.create()
+    seen = desk.on_terminal(*args, env={"FORCE_COLOR": "1"})
+    assert seen == desk("job", "show", "j1").out
+    assert desk.on_terminal("job", "show", "j1", env={"LOGIST_PLAIN": "1"}) == seen
+    assert "─" in desk.on_terminal("job", "show", "j1")
+
+
+def test_plain_draws_nothing_twice(desk: Desk) -> None:
+    desk.script(answer())
+    desk.create()
+    for args in (["step", "j1"], ["stats"], ["watch"], ["diff", "j1"]):
+        seen = desk.on_terminal(*args, "--plain", stdin_too=True, env={"PAGER": "false"})
+        assert seen
+        assert not re.search(r"[\x1b\x07\x08\r]", seen), args
+
+
 def test_the_version_after_a_command(desk: Desk) -> None:
     assert desk("job", "status", "--version") == desk("--version")
     assert "--version" not in desk("job", "status", "--help").out

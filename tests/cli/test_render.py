@@ -16,6 +16,7 @@ from logist.config.environment import Environment
 from logist.core.machine import advice
 from logist.core.model import Status
 from logist.core.money import amounts
+from logist.core.text.columns import count_columns
 
 
 @pytest.mark.parametrize(
@@ -40,13 +41,6 @@ def test_styles_only_where_wanted() -> None:
     line = (StyledText("bad", "red bold"), " and ", StyledText("good"))
     assert render.style_line(line, False) == "bad and good"
     assert render.style_line(line, True) == "\x1b[31m\x1b[1mbad\x1b[0m and good"
-
-
-@pytest.mark.parametrize(
-    ("text", "width"), [("abc", 3), ("Größe", 5), ("漢字", 4), ("e\u0301", 1), ("⚡", 2)]
-)
-def test_display_width(text: str, width: int) -> None:
-    assert render.display_width(text) == width
 
 
 def test_every_status_has_a_command_and_most_a_colour() -> None:
@@ -84,7 +78,7 @@ def test_no_row_of_a_table_is_wider_than_the_terminal(width: int) -> None:
         lines = [str(line[0]) for line in render.draw_table(table, screen)]
         assert len(lines) == 3
         plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
-        assert max(map(render.display_width, plain)) <= max(width, 20)
+        assert max(map(count_columns, plain)) <= max(width, 20)
         if width >= 40:
             assert plain[1].startswith("fix-login")
         assert "\x1b[2J" not in lines[1]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from logist.cli.show.render import display_width
+from logist.core.text.columns import count_columns
 from tests.cli.desk import Desk, answer, command
 
 SUMMARY = """# Wrote it
@@ -73,7 +73,7 @@ def test_nothing_is_interpreted_or_hidden(answered: Desk) -> None:
 def test_it_fits_the_terminal(answered: Desk, columns: int) -> None:
     lines = remove_styles(draw(answered, columns)).splitlines()
     drawn = [line for line in lines if line and line[0] in "╭│╰"]
-    assert all(display_width(line) == columns for line in drawn)
+    assert all(count_columns(line) == columns for line in drawn)
     assert bool(drawn) is (columns >= 30)
 
 

@@ -128,3 +128,17 @@ def test_missing_evidence_only_warns(desk: Desk) -> None:
     assert (ran.code, ran.err) == (0, "warning: evidence file not found: gone.txt\n")
     shown = desk("job", "poststep", "j1", "--response-string", text, "--json")
     assert shown.json["diagnostics"][0]["message"] == "evidence file not found: gone.txt"
+
+
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_a_locale_without_utf8_records_the_same(desk: Desk, locale: dict[str, str]) -> None:
+    said = answer(command(summary="Größer: 漢字", evidence_files=["größe.txt", "漢字.txt"]))
+    desk.script({**said, "files": {"größe.txt": "ü\n", "漢字.txt": "x\n"}})
+    desk.create()
+    assert desk.process("job", "step", "j1", env=locale).code == 0
+    entry = desk.history()[-1]
+    assert entry["response"]["evidence_files"] == ["größe.txt", "漢字.txt"]
+    assert entry["state_after"] == "REVIEW_REQUIRED"
+    shown = desk.process("job", "diff", "j1", "--name-only", env=locale)
+    assert shown.out == ("gr\\xf6\\xdfe.txt\n\\u6f22\\u5b57.txt\n" if locale else "größe.txt\n漢字.txt\n")
+    assert desk.process("job", "verify", "j1", env=locale).code == 0

@@ -16,6 +16,7 @@ import pytest
 from logist.cli.show import glance, render
 from logist.cli.show.output import StyledText
 from logist.core.model.spec import Role
+from logist.core.text.columns import count_columns
 from logist.resources import find_resource
 from logist.roles import load_roles
 from logist.store import JobDir
@@ -211,7 +212,7 @@ class TestShown:
             desk.create(name.lower(), "--role", name, "--title", "T")
         seen = desk.on_terminal("job", "list")
         plain = [line.translate(NOTHING) for line in strip(seen).splitlines()]
-        columns = {render.display_width(line[: line.index("$")]) for line in plain[1:]}
+        columns = {count_columns(line[: line.index("$")]) for line in plain[1:]}
         assert ("🔍 Planner" in seen, len(plain), len(columns)) == (True, 5, 1)
 
     def test_p42_each_message_has_the_badge_of_its_role(self, desk: Desk) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from logist.core.drawing import DrawnChild, LineSegment, Mark, draw_workflow, strip_styles
-from logist.core.drawing.columns import count_columns, shorten_to_columns, to_one_line
 from logist.core.model import Edge, Step, Workflow
+from logist.core.text.columns import count_columns
 from tests.support import examples
 
 fuzz = settings(deadline=None, database=None, max_examples=examples(100))
@@ -216,46 +216,6 @@ def test_a_condition_without_label(condition: Any) -> None:
         str(condition), '{"var": "output.n", "gt": 1}'
     )
     assert lines == ["○ a", f"├─ {shown}", "│  ○ b · end", "└─ ○ c · end"]
-
-
-@pytest.mark.parametrize(
-    ("text", "width"),
-    [
-        ("abc", 3),
-        ("", 0),
-        ("设计", 4),
-        ("e\u0301", 1),
-        ("ｗ", 2),
-        ("👩", 2),
-        ("a\u200bb", 2),
-        ("한글", 4),
-        ("⚠\ufe0f", 2),
-    ],
-)
-def test_columns(text: str, width: int) -> None:
-    assert count_columns(text) == width
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "expected"),
-    [
-        ("abcdef", 6, "abcdef"),
-        ("abcdef", 5, "abcd…"),
-        ("设计系统", 6, "设计…"),
-        ("设计系统", 5, "设计…"),
-        ("a b", 2, "a…"),
-        ("ab", 1, "…"),
-        ("ab", 0, ""),
-        ("e\u0301e\u0301", 1, "…"),
-    ],
-)
-def test_shortened(text: str, width: int, expected: str) -> None:
-    assert shorten_to_columns(text, width) == expected
-
-
-def test_a_text_becomes_one_line() -> None:
-    assert to_one_line(" a<br/>b\n\tc\x1b[0m \u202ed ") == "a b c[0m d"
-    assert to_one_line("ä→b", unicode=False) == "\\xe4\\u2192b"
 
 
 @st.composite

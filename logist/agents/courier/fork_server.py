@@ -70,7 +70,7 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", COURIER, SERVE, str(theirs.fileno()), kind],
+                [sys.executable, "-P", "-X", "utf8", "-m", COURIER, SERVE, str(theirs.fileno()), kind],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

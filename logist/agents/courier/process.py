@@ -107,7 +107,7 @@ def _start_process(
     job: JobDir, lock: Lock, environment: dict[str, str], reading: int, log: int
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", COURIER, str(job.path.absolute()), str(lock.fd)],
+        [sys.executable, "-P", "-X", "utf8", "-m", COURIER, str(job.path.absolute()), str(lock.fd)],
         stdin=reading,
         stdout=log,
         stderr=log,

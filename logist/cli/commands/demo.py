@@ -150,7 +150,7 @@ def _run_scene(
     if environment.has_color(sys.stderr.isatty()):
         child["FORCE_COLOR"] = "1"
     done = subprocess.run(
-        [sys.executable, "-m", "logist", *words],
+        [sys.executable, "-X", "utf8", "-m", "logist", *words],
         cwd=home,
         env=child,
         stdin=subprocess.DEVNULL,

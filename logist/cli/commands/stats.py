@@ -12,6 +12,7 @@ from logist.cli.show.output import Diagnostic, Line, Output, StyledText, TextTab
 from logist.config.environment import Environment
 from logist.core.history.statistics_words import BY, MEASURES, RunEnding
 from logist.core.money import amounts
+from logist.core.text.columns import count_columns
 from logist.core.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -223,9 +224,7 @@ def _drop_columns(table: TextTable, measure: str) -> tuple[TextTable, tuple[str,
 
 
 def _measure_width(cell: StyledText | str) -> int:
-    from logist.cli.show import render
-
-    return render.display_width(cell if isinstance(cell, str) else cell.text)
+    return count_columns(cell if isinstance(cell, str) else cell.text)
 
 
 def _format_left_out(figures: tuple[str, ...]) -> list[Line]:

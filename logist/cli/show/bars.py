@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from logist.cli.show.output import Line, StyledText
-from logist.cli.show.render import clean_for_terminal, display_width
+from logist.cli.show.render import clean_for_terminal, shorten_for_terminal
+from logist.core.text.columns import count_columns, pad_to_columns
 
 FULL = ("█", "▓", "▒", "░")
 PLAIN = ("#", "=", "-", ".")
@@ -37,8 +38,8 @@ class BarPiece(NamedTuple):
 def draw_bars(rows: Sequence[Bar], legend: Sequence[BarPiece], columns: int, *, unicode: bool) -> list[Line]:
     """Return a line for each row, and a legend if there are several pieces; the largest bar fills the width."""
     marks = FULL if unicode else PLAIN
-    label = min(LABEL, max((display_width(_to_one_line(row.label)) for row in rows), default=0))
-    value_width = max((display_width(row.told) for row in rows), default=0)
+    label = min(LABEL, max((count_columns(_to_one_line(row.label)) for row in rows), default=0))
+    value_width = max((count_columns(row.told) for row in rows), default=0)
     room = min(LONGEST, max(SHORTEST, columns - label - value_width - 4))
     most = max((_sum_pieces(row.pieces) for row in rows), default=0)
     lines = [_draw_bar(row, legend, marks, label, room, most) for row in rows]
@@ -87,18 +88,12 @@ def _draw_legend(legend: Sequence[BarPiece], marks: Sequence[str], label: int) -
 
 def _pad_text(text: str, width: int) -> str:
     """Return one line of exactly `width` columns."""
-    text = cut_to_width(text, width)
-    return text + " " * (width - display_width(text))
+    return pad_to_columns(cut_to_width(text, width), width)
 
 
 def cut_to_width(text: str, width: int) -> str:
     """Return one line of at most `width` columns."""
-    text = _to_one_line(text)
-    if display_width(text) <= width:
-        return text
-    while text and display_width(text) > width - 1:
-        text = text[:-1]
-    return text.rstrip() + "…"
+    return shorten_for_terminal(_to_one_line(text), width)
 
 
 def _to_one_line(text: str) -> str:

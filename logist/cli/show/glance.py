@@ -11,6 +11,7 @@ from logist.core.machine import advice
 from logist.core.machine.job_row import RUNNING, build_job_cells, format_cost
 from logist.regular_files import read_regular
 from logist.store.listing import REBUILD
+from logist.timestamps import format_age, format_local
 
 if TYPE_CHECKING:
     from logist.store.provider_wait import ProviderWait
@@ -72,7 +73,7 @@ def format_setup(setup: dict[str, Any]) -> str:
     if setup["failed"]:
         return f"setup failed: {' '.join(str(setup['failed']).split())} (output: logs/{setup['log']})"
     done = "copied from the cache" if setup["source"] == "cache" else "done"
-    return f"setup: {done} in {setup['seconds']} s at {setup['at']}"
+    return f"setup: {done} in {setup['seconds']} s at {format_local(setup['at'])}"
 
 
 def read_provider_wait(folder: str, state: State) -> ProviderWait | None:
@@ -116,18 +117,14 @@ def format_status(shown: dict[str, Any]) -> StyledText:
     )
 
 
-def format_age(timestamp: str, now: float) -> str:
-    """Return how long ago a recorded time is, in its largest unit; empty if it is not known."""
+def _format_time_since(timestamp: str, now: float) -> str:
+    """Return how long ago a recorded time is; empty if it is not known."""
     from datetime import datetime
 
     try:
-        seconds = max(0, int(now - datetime.fromisoformat(timestamp).timestamp()))
+        return format_age(now - datetime.fromisoformat(timestamp).timestamp())
     except ValueError:
         return ""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
 
 
 def format_job_cells(shown: dict[str, Any]) -> tuple[StyledText | str, ...]:
@@ -141,7 +138,7 @@ def format_wide_job_cells(shown: dict[str, Any], now: float) -> tuple[StyledText
     """Return the cells of a row on a terminal: the same, with the kind of the status and the age."""
     if shown["status"] == UNKNOWN:
         return shown["id"], status_span(UNKNOWN), "", "", "", ""
-    age = format_age(shown["updated_at"], now)
+    age = _format_time_since(shown["updated_at"], now)
     return shown["id"], format_status(shown), age, _format_role(shown), format_cost(shown), shown["title"]
 
 

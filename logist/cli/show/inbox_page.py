@@ -37,7 +37,7 @@ def format_head(item: InboxItem, number: int, count: int) -> list[Line]:
     project = f" in {item.project}" if item.project else ""
     lines.append((StyledText(item.job, "bold"), f"{project}: ", *status, meaning))
     facts = []
-    if age := inbox_table.format_age(item):
+    if age := inbox_table.format_waiting_time(item):
         facts.append(f"waits {age}")
     if item.cost_microcents is not None:
         facts.append(f"cost {inbox_table.format_cost(item)}")

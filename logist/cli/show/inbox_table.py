@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,8 @@ from logist.cli.show import pasting, render
 from logist.cli.show.output import StyledText, TextTable
 from logist.core.machine import waiting
 from logist.core.money import amounts
+from logist.core.text.columns import count_columns
+from logist.timestamps import format_age, format_local, format_utc
 
 if TYPE_CHECKING:
     from logist.jobs.steward.inbox import InboxItem
@@ -87,7 +88,7 @@ def build_table(items: list[InboxItem], jobs_dir: str | None, *, is_terminal: bo
         *([_Column("PROJECT", _format_project, False)] if any(item.project for item in items) else []),
         _Column("JOB", lambda item: item.job, False),
         _Column("KIND", _format_kind, False),
-        _Column("AGE", format_age, False),
+        _Column("AGE", format_waiting_time, False),
         _Column("BLOCKS", lambda item: str(item.blocks)),
         _Column("COST", format_cost),
         _Column("FILES", _format_files),
@@ -119,7 +120,7 @@ def _measure_room(columns: list[_Column], items: list[InboxItem], width: int) ->
     for column in columns[:-1]:
         cells = (column.format(item) for item in items)
         texts = [column.head, *(cell if isinstance(cell, str) else cell.text for cell in cells)]
-        used += max(map(render.display_width, texts)) + 2
+        used += max(map(count_columns, texts)) + 2
     return width - used
 
 
@@ -149,22 +150,6 @@ def _format_reason(item: InboxItem) -> str:
     return until + item.reason
 
 
-def format_age(item: InboxItem) -> str:
-    """Return how long a job has waited: `45s`, `12m`, `3h`, `5d`."""
-    if item.kind == waiting.DAMAGED:
-        return ""
-    seconds = item.age_seconds
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
-
-
-def format_utc(at: float) -> str:
-    """Return a time as JSON has it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-
-
-def format_local(at: float) -> str:
-    """Return a time for people."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+def format_waiting_time(item: InboxItem) -> str:
+    """Return how long a job has waited; empty for a damaged one."""
+    return "" if item.kind == waiting.DAMAGED else format_age(item.age_seconds)

@@ -6,7 +6,6 @@ import codecs
 import json
 import os
 import sys
-import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -30,6 +29,7 @@ from logist.cli.show.output import (
 )
 from logist.config.environment import Environment
 from logist.core.text import invisible_characters
+from logist.core.text.columns import count_columns, pad_to_columns, shorten_to_columns
 from logist.core.text.invisible_characters import is_invisible
 from logist.errors import LogistError
 from logist.event_log import events
@@ -93,6 +93,15 @@ class LiveLines(Protocol):
 
 _live: list[LiveLines] = []
 """The live lines of this command: none or one."""
+
+
+_may_redraw = [True]
+"""Whether this command may replace a line that is on the terminal."""
+
+
+def forbid_redrawing() -> None:
+    """Show no progress lines, which are drawn again and again."""
+    _may_redraw[:] = [False]
 
 
 def set_live_lines(lines: LiveLines) -> None:
@@ -248,10 +257,11 @@ def show_progress(text: str) -> None:
 
     The old line is overwritten with spaces instead of an escape sequence: this works on every terminal.
     """
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and _may_redraw[0]:
         with _ignore_closed_reader(sys.stderr, OSError):
             width = _terminal_width() - 1
-            _write_text(sys.stderr, f"\r{_cut_to_width(text, width):<{width}}\r{_cut_to_width(text, width)}")
+            line = shorten_for_terminal(text, width)
+            _write_text(sys.stderr, f"\r{pad_to_columns(line, width)}\r{line}")
 
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
@@ -340,7 +350,7 @@ def _format_badge(span: StyledText, color: bool) -> str:
     badge = clean_for_terminal(span.badge)
     encoding = sys.stdout.encoding or "utf-8"
     is_printable = badge.isprintable() and badge.encode(encoding, "ignore").decode(encoding) == badge
-    return f"{badge} " if is_printable and 0 < display_width(badge) <= BADGE_WIDTH else ""
+    return f"{badge} " if is_printable and 0 < count_columns(badge) <= BADGE_WIDTH else ""
 
 
 def _color_text(text: str, style: str) -> str:
@@ -360,11 +370,8 @@ def clean_for_terminal(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     visible = "".join(character for character in text if not is_invisible(character))
-    return (
-        visible
-        if len(visible) == len(text) and not invisible_characters.compile_invisible_pattern(visible)
-        else _redact_text(visible)
-    )
+    is_clean = len(visible) == len(text) and not invisible_characters.compile_invisible_pattern(visible)
+    return _escape_unknown(visible if is_clean else _redact_text(visible))
 
 
 def _redact_text(text: str) -> str:
@@ -413,8 +420,8 @@ def cut_line(line: Line, screen: Screen) -> Line:
     for span in (line,) if isinstance(line, str) else line:
         text, style = (span.text, span.style) if isinstance(span, StyledText) else (span, "")
         text = clean_for_terminal(text)
-        kept.append(StyledText(_cut_to_width(text, room) if room > 0 else "", style))
-        room -= display_width(text)
+        kept.append(StyledText(shorten_for_terminal(text, room) if room > 0 else "", style))
+        room -= count_columns(text)
     return tuple(kept)
 
 
@@ -426,7 +433,7 @@ def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
     """
     head = tuple(StyledText(name, "dim") for name in table.head)
     rows = [tuple(_to_span(cell, color) for cell in row) for row in (head, *table.rows)]
-    widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head))]
+    widths = [max(count_columns(row[n].text) for row in rows) for n in range(len(head))]
     kept = _choose_columns(table, widths, width)
     rows = [tuple(row[n] for n in kept) for row in rows]
     widths = _cut_columns([widths[n] for n in kept], width)
@@ -435,7 +442,7 @@ def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
     for row, detail in zip(rows, details, strict=False):
         lines.append(_aligned_row(row, widths, color).rstrip())
         if (span := _to_span(detail, color)).text:
-            text = _cut_to_width(f"{' ' * DETAIL_INDENT}{span.text}", width)
+            text = shorten_for_terminal(f"{' ' * DETAIL_INDENT}{span.text}", width)
             lines.append(_color_text(text, span.style) if color and span.style else text)
     return lines
 
@@ -473,36 +480,35 @@ def _to_span(cell: StyledText | str, color: bool) -> StyledText:
 def _aligned_row(row: tuple[StyledText, ...], widths: list[int], color: bool) -> str:
     cells = []
     for (text, style, _), width in zip(row[:-1], widths, strict=False):
-        cell = _cut_to_width(text, width)
-        padding = " " * (width - display_width(cell) + 2)
+        cell = shorten_for_terminal(text, width)
+        padding = " " * (width - count_columns(cell) + 2)
         cells.append((_color_text(cell, style) if color and style else cell) + padding)
-    last = _cut_to_width(row[-1].text, widths[-1])
+    last = shorten_for_terminal(row[-1].text, widths[-1])
     return "".join(cells) + (_color_text(last, row[-1].style) if color and row[-1].style and last else last)
 
 
-def display_width(text: str) -> int:
-    """Return the number of terminal columns of a text."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
-
-
-def _cut_to_width(text: str, width: int) -> str:
-    if display_width(text) <= width:
-        return text
-    while text and display_width(text) > width - 1:
-        text = text[:-1]
-    return text.rstrip() + "…"
+def shorten_for_terminal(text: str, width: int) -> str:
+    """Return the text in at most `width` columns; a mark that the terminal has replaces the end that is cut off."""
+    return shorten_to_columns(text, width, unicode=has_unicode())
 
 
 def get_drawing_space() -> tuple[int, bool]:
     """Return the columns available for a drawing (many without a terminal), and whether Unicode is possible."""
+    return (_terminal_width() if sys.stdout.isatty() else UNLIMITED), has_unicode()
+
+
+def has_unicode() -> bool:
+    """Whether standard output can show every character."""
     try:
-        unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
+        return codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
     except LookupError:
-        unicode = False
-    return (_terminal_width() if sys.stdout.isatty() else UNLIMITED), unicode
+        return False
+
+
+def _escape_unknown(text: str) -> str:
+    """Return the text with `\\uXXXX` for each character that standard output doesn't have: then its width is known."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _terminal_width() -> int:

@@ -24,6 +24,7 @@ from logist.core.machine.kinds import plain_command_of
 from logist.core.model.words import Kind
 from logist.core.money import amounts
 from logist.core.text.counts import format_count
+from logist.timestamps import format_local
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,7 +196,7 @@ def list_facts(entry: Interaction) -> list[str]:
     """Return the time of an interaction and, for an answer, its duration, cost, model and step; the most important
     facts come first.
     """
-    facts = [entry.timestamp.replace("T", " ")]
+    facts = [format_local(entry.timestamp, with_seconds=True)]
     if entry.kind != "ask":
         return [*facts, f"by {entry.steward.name}"] if entry.steward else facts
     usage = entry.usage

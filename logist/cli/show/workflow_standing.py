@@ -9,6 +9,7 @@ from logist.cli.show import glance, workflow_lines
 from logist.cli.show.output import Command, Line, StyledText
 from logist.core.machine import advice
 from logist.core.model import TERMINAL, Status, StuckKind
+from logist.core.text.columns import count_columns, pad_to_columns
 from logist.jobs import followed_workflow, workflow_progress
 from logist.jobs.followed_workflow import Followed
 from logist.jobs.workflow_progress import SeenChild
@@ -70,11 +71,11 @@ def progress_lines(found: Followed, *, answered: bool = False) -> Iterator[Line]
     yield from _stuck_lines(found)
     yield from _lost_lines(found)
     commands = [] if answered and found.manual_request else workflow_lines.list_commands(found)
-    width = max((len(command) for command, _ in commands), default=0)
+    width = max((count_columns(command) for command, _ in commands), default=0)
     if commands:
         yield "  commands:"
     for command, meaning in commands:
-        yield Command(f"    {command.ljust(width)}  "), StyledText(meaning, "dim")
+        yield Command(f"    {pad_to_columns(command, width)}  "), StyledText(meaning, "dim")
 
 
 def _request_lines(found: Followed) -> Iterator[Line]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from logist.core.drawing.columns import shorten_to_columns, to_one_line
+from logist.core.text.columns import shorten_to_columns, to_one_line
 
 WIDTH = 640
 HEIGHT = 230

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from logist.core.drawing.columns import count_columns, shorten_to_columns, to_one_line
 from logist.core.drawing.layout import Layout, lay_out_workflow
 from logist.core.drawing.marks import DrawnChild, Line, LineSegment, Mark
 from logist.core.model import END, Edge, Execution, Step, StepType, Workflow
+from logist.core.text.columns import count_columns, shorten_to_columns, to_one_line
 from logist.quick_dataclass import dataclass
 
 MOST_CHILDREN = 20

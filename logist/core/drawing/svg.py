@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 
-from logist.core.drawing.columns import count_columns, shorten_to_columns, to_one_line
 from logist.core.drawing.layered import DrawnEdge, Layered, PlacedBox, Point, RoutedLink, Size, place_layers
 from logist.core.drawing.layout import lay_out_workflow
 from logist.core.drawing.lines import UNICODE
 from logist.core.drawing.marks import Mark
 from logist.core.model import END, Edge, Step, StepType, Workflow
+from logist.core.text.columns import count_columns, shorten_to_columns, to_one_line
 from logist.quick_dataclass import dataclass
 
 BOX = Size(212, 66)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import field
@@ -27,6 +26,7 @@ from logist.jobs.base.plain_project import JobFiles
 from logist.jobs.base.plain_reader import read_interactions
 from logist.quick_dataclass import dataclass
 from logist.store import Exchanges, HistoryProblem, JobDir, files, list_jobs
+from logist.timestamps import format_utc
 from logist.workspace import merge
 from logist.workspace.checkpoint import objects, packs
 
@@ -368,7 +368,7 @@ def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[Histo
         return
     from logist.core.model.commands import MergeCommand  # noqa: PLC0415 - few jobs were merged
 
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(merge_commit.seconds))
+    when = format_utc(merge_commit.seconds)
     starts: set[object] = {state.start_checkpoint}
     for entry in read_interactions(job):
         if entry.kind is Kind.MERGE:

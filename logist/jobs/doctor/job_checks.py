@@ -44,6 +44,7 @@ from logist.jobs.doctor.checks import (
 from logist.jobs.turn import answer_recording
 from logist.store import JobDir, files, history, lock, segments
 from logist.store.entries import Header, read_header
+from logist.timestamps import format_local
 from logist.workspace.checkpoint import leftovers, objects, packs
 from logist.workspace.git import Git
 
@@ -112,9 +113,8 @@ def clock_fault(job: JobDir, clock: Clock) -> Finding | None:
         return None
     if changed <= clock.now() + CLOCK_TOLERANCE:
         return None
-    message = (
-        f"the clock of this machine says {clock.timestamp()}, but job {job.id} was last changed at {stamp}"
-    )
+    now, last_change = format_local(clock.timestamp()), format_local(stamp)
+    message = f"the clock of this machine says {now}, but job {job.id} was last changed at {last_change}"
     return warning("clock", message, "set the clock; the order of the history does not depend on it")
 
 

@@ -8,6 +8,7 @@ from logist.agents.courier import ending
 from logist.errors import Refused, Stopped
 from logist.jobs.base.project import ProjectContext
 from logist.store import JobDir, LockProcess, lock
+from logist.timestamps import format_local
 
 LEAVE_SECONDS = 10.0
 """How long to wait for a command without an agent: it is recording a result, or about to call an agent."""
@@ -34,7 +35,7 @@ def _end_courier(project: ProjectContext, job: JobDir, courier: LockProcess) -> 
     if courier.host != lock.read_host_name():
         message = f"the agent runs on another machine, {courier.host}, and can only be stopped there"
         raise Refused(message, fix=f"on {courier.host}: kill {courier.pid}")
-    project.say(f"stopping the agent (courier pid {courier.pid}, since {courier.since})")
+    project.say(f"stopping the agent (courier pid {courier.pid}, since {format_local(courier.since)})")
     if not ending.end_courier(courier, job.path) and lock.is_at_work(courier, job.path):
         message = f"process {courier.pid} signed the job's lock, but is not an agent of Logist"
         raise Refused(message, fix="check the process and stop it yourself")

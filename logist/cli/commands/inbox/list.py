@@ -127,8 +127,9 @@ def _find_review_hashes(
 
 def _require_no_options(ctx: click.Context) -> None:
     """Raise UsageError for an option before the name of a command: it would have no effect."""
+    everywhere = {parameter.name for parameter in ctx.find_root().command.params}
     for parameter in ctx.command.params:
-        if parameter.name != "no_color" and _is_named(ctx, parameter.name or ""):
+        if parameter.name not in everywhere and _is_named(ctx, parameter.name or ""):
             raise UsageError(
                 f"{parameter.opts[-1]} has no effect before {ctx.invoked_subcommand}",
                 fix=f"logist inbox {ctx.invoked_subcommand} --help",

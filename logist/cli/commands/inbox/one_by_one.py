@@ -41,6 +41,7 @@ from logist.jobs.steward.snoozing import parse_snooze_end, snooze_job
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn.next_request import Choice
 from logist.quick_dataclass import dataclass
+from logist.timestamps import format_local
 
 if TYPE_CHECKING:
     from logist.config.environment import Environment
@@ -271,7 +272,7 @@ class InboxWalk:
                 f"not a time in the future: {text[:40]!r}", fix="for example 2h or 3d; press z again"
             )
         snooze_job(case.item.jobs_dir, case.job_id, until, now)
-        shown = inbox_table.format_local(until)
+        shown = format_local(until)
         self._print([f"{case.job_id} is hidden until {shown}, or until it changes"])
         return True
 

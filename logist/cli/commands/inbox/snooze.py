@@ -14,6 +14,7 @@ from logist.cli.show import inbox_table
 from logist.cli.show.output import Output, StyledText
 from logist.errors import UsageError
 from logist.jobs.steward.snoozing import parse_snooze_end, snooze_job
+from logist.timestamps import format_local
 
 if TYPE_CHECKING:
     from logist.config.environment import Environment
@@ -51,5 +52,5 @@ def snooze(
     job = StyledText(item.job, "bold")
     if item.snoozed_until is None:
         return Output(inbox_table.build_row(item), [(job, " is in the inbox again")])
-    text = f" is snoozed until {inbox_table.format_local(item.snoozed_until)}, or until it changes"
+    text = f" is snoozed until {format_local(item.snoozed_until)}, or until it changes"
     return Output(inbox_table.build_row(item), [(job, text)])

@@ -13,6 +13,7 @@ from logist.cli.shell_values import complete_role
 from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.core.machine import advice
 from logist.core.money import amounts
+from logist.core.text.columns import count_columns, pad_to_columns
 
 if TYPE_CHECKING:
     from logist.core.model import Request, Status
@@ -171,10 +172,14 @@ def _format_table(rows: Sequence[BudgetRow]) -> list[str]:
     """Return the parts of the prompt in order, one line each."""
     head = ("tokens", "priority", "from", "cut", "part")
     cells = [head, *(_format_cells(row) for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head) - 1)]
+    widths = [max(count_columns(row[column]) for row in cells) for column in range(len(head) - 1)]
     return [
         "  ".join(
-            [row[0].rjust(widths[0]), *(row[n].ljust(widths[n]) for n in range(1, len(widths))), row[-1]]
+            [
+                row[0].rjust(widths[0]),
+                *(pad_to_columns(row[n], widths[n]) for n in range(1, len(widths))),
+                row[-1],
+            ]
         )
         for row in cells
     ]

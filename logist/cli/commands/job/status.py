@@ -22,6 +22,7 @@ from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
 from logist.store.settled_state import load_settled_state
+from logist.timestamps import format_local
 
 if TYPE_CHECKING:
     from logist.store.provider_wait import ProviderWait
@@ -401,7 +402,7 @@ def _verbose_lines(data: State) -> list[Line]:
     return [
         f"  tokens: {usage['input_tokens']} in, {usage['output_tokens']} out",
         f"  rank: {data['rank']}, tags: {', '.join(data['tags']) or 'none'}",
-        f"  created: {data['created_at']}, changed: {data['updated_at']}, interactions: {data['revision']}",
+        f"  created: {format_local(data['created_at'])}, changed: {format_local(data['updated_at'])}, interactions: {data['revision']}",
         f"  artefacts: {', '.join(data['artefacts']) or 'none'}",
         f"  directory: {data['path']}",
         f"  workspace: {os.path.join(data['path'], 'workspace')}",

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logist import event_log
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import choose_job_id
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic
 from logist.errors import InvalidFile
+from logist.event_log import events
 from logist.store import JobDir
 
 if TYPE_CHECKING:
@@ -69,15 +71,22 @@ def open_project(
         couriers = fork_servers.ForkServers(enabled=command is not None)
         if command is not None:
             command.call_on_close(couriers.close)
+
+    def say(text: str) -> None:
+        if event_log.is_on():
+            event_log.report(events.MessagePrinted(text))
+        render.print_message(text, environment)
+
     project = project_opening.open_project(
         environment,
         Path(get_current_directory()),
-        say=lambda text: render.print_message(text, environment),
+        say=say,
         jobs_dir=jobs_dir,
         agent=agent,
         stopping=get_stop_code,
         couriers=couriers,
     )
+    event_log.add_secrets(project.secrets if event_log.is_on() else ())
     return replace(project, via="terminal" if sys.stdin and sys.stdin.isatty() else "pipe")
 
 

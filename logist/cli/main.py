@@ -11,17 +11,21 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from logist import __version__
+from logist import __version__, event_log
+from logist.cli import command_log
 from logist.cli.commands.inbox import INBOX
 from logist.cli.lazy import CommandEntry, LazyGroup
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
 from logist.config.environment import Environment, replace_process, require_utf8
 from logist.errors import LogistError, Stopped, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing to standard output, where the OSError names no file."""
@@ -186,6 +190,23 @@ class Root(LazyGroup):
             return super().invoke(ctx)
 
 
+def _begin_log_file(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    file = value or (ctx.obj.log_file_name() if ctx.parent is None else None)
+    if file and not ctx.resilient_parsing:
+        command_log.begin(ctx.obj, log_file=file)
+
+
+def _complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from logist.cli.shell_values import complete_file
+
+    return complete_file(ctx, param, incomplete)
+
+
+def _begin_to_tell(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        command_log.begin(ctx.obj, is_verbose=True)
+
+
 @click.group(
     "logist",
     cls=Root,
@@ -198,19 +219,43 @@ class Root(LazyGroup):
     "--no-color",
     is_flag=True,
     expose_value=False,
-    help="Print plain text, without colors and badges. Also allowed after a command.",
+    help="Print plain text, without colors and badges.",
+)
+@click.option(
+    "--no-input",
+    is_flag=True,
+    expose_value=False,
+    help="Never ask: a command that needs an answer fails  [default: $LOGIST_NO_INPUT].",
+)
+@click.option(
+    "--log-file",
+    metavar="FILE",
+    expose_value=False,
+    callback=_begin_log_file,
+    shell_complete=_complete_file,
+    help="Append what is done to FILE, one JSON object per line  [default: $LOGIST_LOG_FILE].",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_begin_to_tell,
+    help="Say on standard error what is done, and why.",
 )
 @click.option(
     "--plain",
     is_flag=True,
     expose_value=False,
-    help="Print only lines of text: no colors, boxes, progress bars or pager. Also allowed after a command.",
+    help="Print only lines of text: no colors, boxes, progress bars or pager.",
 )
 def root() -> None:
     """Run LLM-agent work as plain directories.
 
     A job is a directory. `logist job step` asks an agent to do one step, checks its answer and records
     everything. Try it without an API key: `logist demo`.
+
+    The options below are also allowed after a command.
 
     The commands of `logist job` also work without the word `job`, as in `logist status` or `logist step`.
     Exceptions are `config`, `replay`, `role` and `run`, which mean something else here.
@@ -263,6 +308,17 @@ def _is_observed() -> bool:
 def run_command_line(args: list[str]) -> int:
     """Run one command and return its exit code."""
     environment = _read_environment(args)
+    command_log.note_command(_find_command_words(args), _list_option_words(args))
+    exit_code = LogistError.exit_code
+    try:
+        exit_code = _run_command(args, environment)
+    finally:
+        if event_log.is_on():
+            command_log.end(exit_code)
+    return exit_code
+
+
+def _run_command(args: list[str], environment: Environment) -> int:
     mode = read_output_mode(args)
     try:
         output = root.main(
@@ -304,7 +360,7 @@ def read_output_mode(args: list[str]) -> str:
 
 
 def _read_environment(args: list[str]) -> Environment:
-    """Return the environment, without colors or plain if the arguments say so, even if they can't be parsed."""
+    """Return the environment; what these arguments say applies even if the others can't be parsed."""
     environment = Environment.from_process()
     options = _list_option_words(args)
     if "--no-color" in options:
@@ -313,6 +369,8 @@ def _read_environment(args: list[str]) -> Environment:
         environment.make_plain()
     if environment.is_plain():
         render.forbid_redrawing()
+    if "--no-input" in options:
+        environment.turn_input_off()
     return environment
 
 

@@ -12,8 +12,10 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
+from logist import event_log
 from logist.cli.show import render
 from logist.cli.show.output import exit_code_of_signal
+from logist.event_log import events
 
 _AT_ONCE = b"stopped at once; an agent may still be working: the next `logist job step` or `logist run` records its results\n"
 
@@ -22,6 +24,7 @@ class _Stop:
     """Set by the signal handlers, read by the work."""
 
     code = 0
+    is_reported = False
 
 
 _stop = _Stop()
@@ -29,6 +32,9 @@ _stop = _Stop()
 
 def get_stop_code() -> int:
     """Return the exit code if a stop was requested: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
+    if _stop.code and not _stop.is_reported and event_log.is_on():
+        _stop.is_reported = True  # not by the handler: it may interrupt a thread that writes an event
+        event_log.report(events.StopRequested(signal.Signals(_stop.code - 128).name))
     return _stop.code
 
 
@@ -50,13 +56,23 @@ def stop_on_signals(command: Command) -> Command:
     return cast("Command", stoppable)
 
 
+def survive_hangup() -> None:
+    """Let SIGHUP change nothing, for a service: there is no terminal that could be closed, and no file to open again.
+
+    At a terminal, SIGHUP ends the command as it ends any other, because its output has nowhere to go; agents go on.
+    """
+    if not any(map(os.isatty, range(3))):
+        before = signal.signal(signal.SIGHUP, lambda number, frame: None)
+        click.get_current_context().call_on_close(partial(signal.signal, signal.SIGHUP, before))
+
+
 def _handle_signals() -> None:
     def stop(number: int, frame: object) -> None:
         if _stop.code:
             _exit_at_once(exit_code_of_signal(number))
         _stop.code = exit_code_of_signal(number)
 
-    _stop.code = 0
+    _stop.code, _stop.is_reported = 0, False
     close = click.get_current_context().call_on_close
     for number in (signal.SIGINT, signal.SIGTERM):
         close(partial(signal.signal, number, signal.signal(number, stop)))

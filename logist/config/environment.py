@@ -201,6 +201,22 @@ class Environment:
         """Turn off colors for this process, like NO_COLOR."""
         self._values["NO_COLOR"] = "1"
 
+    def turn_input_off(self) -> None:
+        """Never ask the person in this process, like LOGIST_NO_INPUT."""
+        self._values["LOGIST_NO_INPUT"] = "1"
+
+    def is_input_off(self) -> bool:
+        """Whether no command may ask the person (LOGIST_NO_INPUT)."""
+        return self._get_value("LOGIST_NO_INPUT") is not None
+
+    def log_file_name(self) -> str | None:
+        """Return the file to which events are appended, if LOGIST_LOG_FILE names one."""
+        return self._get_value("LOGIST_LOG_FILE")
+
+    def trusted_digest(self) -> str | None:
+        """Return the digest of the project settings that the user trusts (LOGIST_TRUST), as in CI."""
+        return self._get_value("LOGIST_TRUST")
+
     def make_plain(self) -> None:
         """Print only lines of text in this process, like LOGIST_PLAIN."""
         self._values["LOGIST_PLAIN"] = "1"
@@ -213,6 +229,10 @@ class Environment:
     def select_variables(self, names: Iterable[str]) -> dict[str, str]:
         """Return the named variables that are set, for programs to which a config passes them."""
         return {name: self._values[name] for name in names if name in self._values}
+
+    def list_own_names(self) -> list[str]:
+        """Return the names of Logist's own variables that are set, sorted."""
+        return sorted(name for name, value in self._values.items() if name.startswith("LOGIST_") and value)
 
     def list_secrets(self, *named: str) -> tuple[str, ...]:
         """Return the values that must not reach a file, longest first.

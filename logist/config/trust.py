@@ -117,11 +117,19 @@ class Trust:
     claims: tuple[Claim, ...] = ()
     merges: bool = False
     """Whether the config merges work automatically."""
+    trusted_digest: str | None = None
+    """The digest of the claims that the user trusts in this process only, from the environment."""
 
     @property
     def powers(self) -> dict[str, Any]:
         """The keys that need to be allowed, with their values."""
         return {claim.key: claim.value for claim in self.claims if claim.effect}
+
+    @property
+    def digest(self) -> str:
+        """The digest of everything that the project claims, for LOGIST_TRUST; it doesn't depend on the project's path."""
+        values = {claim.key: claim.value for claim in self.claims}
+        return f"sha256:{_compute_digest(values)}"
 
     def require_to_run(self) -> None:
         """Raise InvalidFile unless the user has allowed what the project runs, sends and connects to.
@@ -179,8 +187,13 @@ class Trust:
             raise InvalidFile(
                 "; ".join(reasons),
                 where=", ".join(sorted(files)) or str(self.home),
-                fix="check it, then run: logist trust",
+                fix=self._advise(),
             )
+
+    def _advise(self) -> str:
+        if self.trusted_digest is None:
+            return "check it, then run: logist trust"
+        return f"LOGIST_TRUST is set, but for other settings; check them, then set LOGIST_TRUST={self.digest}"
 
     def _find_differences(self, effects: set[Effect]) -> dict[str, list[str]]:
         """Return the keys that differ from what the user has allowed, by the reason.
@@ -188,7 +201,7 @@ class Trust:
         Returns {} if no key has such an effect.
         """
         powers = [claim for claim in self.claims if claim.effect in effects]
-        if not powers:
+        if not powers or self.trusted_digest == self.digest:
             return {}
         record = _read_records(self.user_config_dir).get(_get_record_key(self.home), {})
         if isinstance(record, str):
@@ -231,14 +244,18 @@ OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checke
 
 
 def read_trust(
-    user_config_dir: Path, home: Path, loaded: LoadedSettings, roles: Iterable[tuple[Role, Path]] = ()
+    user_config_dir: Path,
+    home: Path,
+    loaded: LoadedSettings,
+    roles: Iterable[tuple[Role, Path]] = (),
+    trusted_digest: str | None = None,
 ) -> Trust:
     """Return the trust of a project with these settings.
 
-    `roles`: the roles from its own role files, each with its file.
+    `roles`: the roles from its own role files, each with its file. `trusted_digest`: that of LOGIST_TRUST.
     """
     claims = (*_find_config_claims(loaded), *_find_role_claims(loaded.settings, roles))
-    return Trust(user_config_dir, home, claims, can_merge_automatically(loaded.settings))
+    return Trust(user_config_dir, home, claims, can_merge_automatically(loaded.settings), trusted_digest)
 
 
 def _find_config_claims(loaded: LoadedSettings) -> Iterable[Claim]:

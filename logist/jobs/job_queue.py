@@ -7,15 +7,17 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from logist import event_log
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, Kind, State, Status
 from logist.errors import Busy, LogistError, LowOnSpace, ProviderError, Stopped, StorageError
+from logist.event_log import events
 from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.session import load_session
@@ -26,7 +28,7 @@ from logist.jobs.turn import outages
 from logist.jobs.turn.next_request import Choice
 from logist.lazy_modules import load_all
 from logist.quick_dataclass import dataclass
-from logist.store import JobDir, due_notifications, list_jobs
+from logist.store import JobDir, due_notifications, list_jobs, lock
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief
 from logist.store.listing import list_job_ids
@@ -34,6 +36,7 @@ from logist.store.listing import list_job_ids
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.result import CommandResult
+    from logist.store.lock import RunClaim
     from logist.store.provider_wait import ProviderWait
 
 RUN = Choice(command="run")
@@ -284,6 +287,7 @@ def run_queue(
     leave: Container[str] = (),
     only: Callable[[str], bool] = lambda job_id: True,
     on_begin: Callable[[], None] = lambda: None,
+    on_pass: Callable[[str], None] = lambda job_id: None,
 ) -> Iterator[EndedJob]:
     """Run every ready job until it rests, at most `parallel` at a time, in rank order.
 
@@ -293,7 +297,8 @@ def run_queue(
     Begins no more jobs after one that did no step because `min_free_bytes` is not left on the disk.
 
     Continues until none is ready, including jobs that are created meanwhile; those in `leave` are skipped. A
-    job that waits for others continues when they are done. `only`: which jobs to run. `on_begin`: called before a job
+    job that waits for others continues when they are done. A ready job that another run works on is left to it, and
+    `on_pass` is called with its id, each time that it is met. `only`: which jobs to run. `on_begin`: called before a job
     begins. `choice`: for all steps.
     """
     if project.breakers is None:
@@ -302,9 +307,11 @@ def run_queue(
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
     waiting: dict[str, int] = {}
-    ready = ReadyJobs(project, leave, only)
+    ready = ReadyJobs(project, leave, only, on_pass)
     is_short = False
-    with ThreadPoolExecutor(max_workers=parallel) as pool:
+    with ExitStack() as at_end:
+        at_end.callback(ready.release_all)  # after the pool has ended: until then its jobs are at work
+        pool = at_end.enter_context(ThreadPoolExecutor(max_workers=parallel))
         while True:
             while (
                 not is_short
@@ -315,20 +322,19 @@ def run_queue(
                 waiting.pop(job_id, None)
                 on_begin()
                 running[pool.submit(_run_one, project, job_id, on_step, choice)] = job_id
-            if not running and not is_short and _wait_for_providers(project, leave, only, deadline):
+            if not running and not is_short and _wait_for_providers(project, started, leave, only, deadline):
                 continue
             if not running:
                 return
             for future in _wait_for_end(project, running, waiting if len(running) < parallel else {}):
                 ended = _collect_end(future, running.pop(future))
                 is_short |= isinstance(ended.error, LowOnSpace)  # the others stay ready
+                ready.record_end(ended)
                 started -= _find_continuing_jobs(ended)
                 if ended.result is not None and ended.result.wait is not None:
                     waiting[ended.job_id] = ended.result.state.revision
                 if ended.result is not None and ended.result.wait is None:
                     deadline = project.clock.monotonic() + choice.provider_wait
-                if ended.result and (ended.result.state.parent or ended.result.state.children):
-                    ready.expire()
                 yield ended
 
 
@@ -385,6 +391,9 @@ class QueueNotification:
         fd = due_notifications.claim_due(self._project.jobs_dir, self._due)
         if fd is None:
             return
+        if any(_is_in_other_run(self._project, job_id) for job_id in list_ready_jobs(self._project)):
+            os.close(fd)
+            return  # that run sends it, or the next one
         held = find_held_up_jobs(self._project)
         if any(each.exit_code == ProviderError.exit_code for each in held):
             os.close(fd)
@@ -398,17 +407,27 @@ class QueueNotification:
 
 
 def _wait_for_providers(
-    project: ProjectContext, leave: Container[str], only: Callable[[str], bool], deadline: float
+    project: ProjectContext,
+    begun: Container[str],
+    leave: Container[str],
+    only: Callable[[str], bool],
+    deadline: float,
 ) -> bool:
     """Wait until the first job that waits for its provider may try again.
 
-    Returns False if there is none, if that is after `deadline`, or at a stop.
+    Returns False if there is none, if that is after `deadline`, or at a stop. Jobs that this run would not take then don't
+    count: those in `begun` and `leave`, and those of other runs.
     """
     clock = project.clock
     waits = {
         job_id: wait
         for job_id in _list_candidates(project, frozenset())
-        if job_id not in leave and (wait := _read_wait(project, job_id)) and not wait.gave_up and only(job_id)
+        if job_id not in leave
+        and job_id not in begun
+        and (wait := _read_wait(project, job_id))
+        and not wait.gave_up
+        and only(job_id)
+        and not _is_in_other_run(project, job_id)
     }
     if not waits or project.stopping():
         return False
@@ -426,6 +445,15 @@ def _wait_for_providers(
     for job_id in waits:
         project.progress.remove(job_id)
     return not project.stopping()
+
+
+def _is_in_other_run(project: ProjectContext, job_id: str) -> bool:
+    """Whether another run works on a job, now that this one works on none."""
+    claim = lock.claim_for_run(project.jobs_dir / job_id)
+    if claim is None:
+        return True
+    claim.release()
+    return False
 
 
 def _read_wait(project: ProjectContext, job_id: str) -> ProviderWait | None:
@@ -447,15 +475,37 @@ class ReadyJobs:
     begins, and before it ends.
     """
 
-    def __init__(self, project: ProjectContext, leave: Container[str], only: Callable[[str], bool]) -> None:
-        self._project, self._leave, self._only = project, leave, only
+    def __init__(
+        self,
+        project: ProjectContext,
+        leave: Container[str],
+        only: Callable[[str], bool],
+        on_pass: Callable[[str], None] = lambda job_id: None,
+    ) -> None:
+        self._project, self._leave, self._only, self._on_pass = project, leave, only, on_pass
         self._listed: deque[str] = deque()
+        self._claims: dict[str, RunClaim] = {}
         self._valid_until = 0.0
         self._has_begun = False
 
-    def expire(self) -> None:
-        """List the jobs again before the next one is taken."""
-        self._listed.clear()
+    def record_end(self, ended: EndedJob) -> None:
+        """Let other runs have a job that was taken, and list the jobs again if its end lets others continue.
+
+        A job that failed is kept until the end of the run: another run would only try the same again.
+        """
+        if ended.error is None:
+            self._release(ended.job_id)
+        if ended.result and (ended.result.state.parent or ended.result.state.children):
+            self._listed.clear()
+
+    def release_all(self) -> None:
+        """Let other runs have every job: this run ends."""
+        for job_id in list(self._claims):
+            self._release(job_id)
+
+    def _release(self, job_id: str) -> None:
+        if claim := self._claims.pop(job_id, None):
+            claim.release()
 
     def take(self, begun: Container[str], *, is_idle: bool) -> str | None:
         """Remove and return the first ready job that has not begun; None if there is none, or after a stop.
@@ -479,16 +529,47 @@ class ReadyJobs:
     def _take_listed(self, begun: Container[str]) -> str | None:
         while self._listed:
             job_id = self._listed.popleft()
-            if job_id not in begun and self._is_ready(job_id):
+            if job_id not in begun and self._claim(job_id):
                 return job_id
         return None
 
-    def _is_ready(self, job_id: str) -> bool:
-        """True if a listed job still exists and is still ready: a person may have decided meanwhile."""
+    def _claim(self, job_id: str) -> bool:
+        """Claim a listed job; False if another run has it, or it is not ready any more.
+
+        It is read after it was claimed: the run that had it until now may have finished it.
+        """
+        claim = lock.claim_for_run(self._project.jobs_dir / job_id)
+        place = self._find_place(job_id) if claim is not None else None
+        if event_log.is_on():
+            self._report_choice(job_id, claim, place)
+        if claim is None:
+            self._on_pass(job_id)
+            return False
+        if place is None:
+            claim.release()
+            return False
+        self._claims[job_id] = claim
+        return True
+
+    def _report_choice(self, job_id: str, claim: RunClaim | None, place: Place | None) -> None:
+        with event_log.about_job(job_id):
+            if place is not None:
+                event_log.report(events.JobChosen(place[0], place[1], len(self._listed)))
+            else:
+                reason = "it is no longer ready" if claim is not None else "another run works on it"
+                event_log.report(events.JobSkipped(reason))
+
+    def _find_place(self, job_id: str) -> Place | None:
+        """The place of a listed job; None if it no longer exists or is not ready: a person may have decided meanwhile."""
         is_there = (self._project.jobs_dir / job_id).is_dir()
-        return is_there and _Briefs(self._project).find_queue_place(job_id) is not None
+        return _Briefs(self._project).find_queue_place(job_id) if is_there else None
 
     def _list(self, begun: Container[str], *, refresh: bool) -> None:
+        self._read_list(begun, refresh=refresh)
+        if event_log.is_on():
+            event_log.report(events.JobsListed(len(self._listed)))
+
+    def _read_list(self, begun: Container[str], *, refresh: bool) -> None:
         with suppress(IndexUnusable):
             index = JobIndex.open_for_many(str(self._project.jobs_dir))
             if index is not None:
@@ -527,7 +608,7 @@ def _run_one(
 ) -> EndedJob:
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
-        with project.turns.take():
+        with event_log.about_job(job_id), project.turns.take():
             result = run_job(quiet, job_id, on_step, replace(choice, provider_wait=0.0), family_too=False)
         if result.wait is not None:
             quiet.report_progress(f"waiting for {outages.describe_with_message(result.wait)}")
@@ -541,6 +622,9 @@ def _run_one(
             None,
         )
     except (Busy, family.SetAside) as error:
+        if event_log.is_on():
+            with event_log.about_job(job_id):
+                event_log.report(events.JobSkipped(error.message))
         project.say(f"{job_id}: skipped: {error.message}")
         return EndedJob(job_id, None, None)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from logist import event_log
 from logist.agents.protocol import MODEL_AGENTS
 from logist.core.history import fold
 from logist.core.machine import limits, steward
@@ -30,6 +31,7 @@ from logist.core.step import step
 from logist.core.step.step import Idle, StepPlan
 from logist.core.text import surrogates
 from logist.errors import Busy, ProviderError, Refused
+from logist.event_log import events
 from logist.jobs.base import family, free_space
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
@@ -241,6 +243,17 @@ def _gather_children(session: Session) -> CommandResult:
 
 def _ask_agent(session: Session, prepared: PreparedCall, before: Checkpoint) -> Interaction:
     project, ask, plan = session.project, prepared.ask, prepared.plan
+    if event_log.is_on():
+        event_log.report(
+            events.AgentAsked(
+                session.state.revision + 1,
+                session.state.place.step,
+                ask.phase,
+                plan.role.name,
+                plan.agent,
+                plan.model.provider_model,
+            )
+        )
     if project.function is not None:
         agent_calls.ask_function(session, ask, project.function, begun=prepared.begun)
         return answer_recording.record_courier_answer(session)

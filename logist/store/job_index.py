@@ -424,6 +424,10 @@ class JobIndex:
         rows = self._select(f"SELECT id FROM jobs WHERE {condition}{rest}", values)  # noqa: S608
         return [job_id for (job_id,) in rows]
 
+    def count_by_status(self) -> dict[str, int]:
+        """Return the number of settled jobs in each status."""
+        return dict(self._select("SELECT status, COUNT(*) FROM jobs WHERE settled GROUP BY status"))
+
     def list_places(self, wanted: JobFilter, limit: int | None = None) -> PlacedJobs:
         """Return where a listing shows the settled jobs that pass a filter, and which jobs are not settled.
 

@@ -6,10 +6,12 @@ not affect it. The file `lock` only says who holds it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import stat
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -35,6 +37,10 @@ _LONGEST_COMMAND = 80
 _OPENINGS = {"stepper": b'{"stepper":', "courier": b',"courier":'}
 _ENDINGS = {"stepper": b"\n", "courier": b"}\n"}
 _OFFSETS = {"stepper": 0, "courier": _SLOT}
+_CLAIMED_BYTE = 2 * _SLOT
+"""Behind the slots; the file need not be so long."""
+_FLOCK = "hhqqi4x"
+"""The kernel's `struct flock`: kind, whence, start, length, pid."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SIGNING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -211,6 +217,42 @@ def _try_lock_limits(folder: Path) -> int | None:
             raise
         os.close(fd)
         return None
+
+
+class RunClaim:
+    """A job that a run over many jobs works on until it rests. Between two of its steps, the job's lock is free."""
+
+    def __init__(self, fd: int | None) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Let other runs have the job."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def claim_for_run(folder: Path) -> RunClaim | None:
+    """Claim the job in `folder` for this run; None if another run has it. Never waits, creates no file.
+
+    It keeps runs apart, and protects nothing: the job's lock does. So a job whose file of signatures can't be locked is
+    claimed without a lock: the step reports what is wrong with it.
+
+    It is a lock of the open file description on a byte behind the signatures. An flock on this file means that limits are
+    reserved (`lock_limits`), and a POSIX lock would be lost whenever this process signs the file and closes it.
+    """
+    try:
+        fd = os.open(folder / SIGNATURES, _SIGNING & ~os.O_CREAT)
+    except OSError:
+        return RunClaim(None)
+    try:
+        fcntl.fcntl(
+            fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _CLAIMED_BYTE, 1, 0)
+        )
+    except OSError as error:
+        os.close(fd)
+        return None if error.errno in (errno.EAGAIN, errno.EACCES) else RunClaim(None)
+    return RunClaim(fd)
 
 
 @contextmanager

@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from logist import event_log
 from logist.errors import Damaged, StorageError
+from logist.event_log import events
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -199,6 +201,10 @@ class Git:
 
         if self.of_job:
             require_files(self.git_dir)
+        if event_log.is_on():
+            words = [each if isinstance(each, bytes) else os.fsencode(each) for each in arguments]
+            shown = [word.decode("utf-8", "replace") for word in words]
+            event_log.report(events.GitBegun(str(self.git_dir), shown))
         flushed = () if self.flushing else ("core.fsync=none",)
         settings = [part for setting in (*SETTINGS, *flushed) for part in ("-c", setting)]
         try:

@@ -83,3 +83,9 @@ def test_no_answer_decides_later(desk: Desk, place: Path) -> None:
 def test_without_a_terminal_nothing_is_asked(place: Path) -> None:
     ran = support.run_as_process("init", cwd=place)
     assert (ran.code, "Provider" in ran.out + ran.err) == (0, False)
+
+
+def test_without_input_it_asks_for_no_model(desk: Desk) -> None:
+    (desk.place / "new").mkdir()
+    printed = desk.on_terminal("init", "--no-input", stdin_too=True)
+    assert "Provider" not in printed

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from logist.store.lock import claim_for_run
 from tests.cli.desk import Desk, answer
 
 
@@ -64,3 +65,18 @@ def test_a_run_says_once_that_the_queue_is_empty(desk: Desk, tmp_path: Path) -> 
     assert desk("run").code == 3
     (event,) = map(json.loads, heard.read_text().splitlines())
     assert (event["event"], event["waiting"]) == ("queue_empty", {"STUCK": 1})
+
+
+def test_the_queue_is_not_empty_while_another_run_works(desk: Desk, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    desk.settings(json.dumps({"notify": {"queue_empty": f"cat >> {heard}"}}))
+    assert desk("trust", "--yes").code == 0
+    desk.create("theirs")
+    desk.create("ours", "--approval", "none")
+    claim = claim_for_run(desk.job("theirs"))
+    assert claim is not None
+    assert desk("run").code == 0
+    assert not heard.exists()
+    claim.release()
+    assert desk("run").code == 11
+    assert len(heard.read_text().splitlines()) == 1

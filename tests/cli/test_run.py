@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -20,6 +21,8 @@ from logist.config.environment import Environment
 from logist.jobs.base.project import Clock, ProjectContext
 from logist.jobs.job_queue import RUN, run_queue
 from logist.store import JobDir
+from logist.store.lock import claim_for_run
+from logist.store.provider_wait import ProviderWait
 from tests.cli.desk import Desk, answer, command
 
 
@@ -311,3 +314,75 @@ def test_watch_passes_it_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
     _run_rounds(project, 1, True, _RunDisplay(environment, quiet=True), RUN)
     asked = [entry for entry in desk.history() if entry["kind"] == "ask"]
     assert 2 < len(asked) < 10
+
+
+def test_two_runs_share_the_jobs_and_each_reports_its_own(desk: Desk) -> None:
+    most = 40
+    lines = [
+        ["job", "create", "--id", f"j{number}", "--prompt", "x", "--approval", "none"]
+        for number in range(most)
+    ]
+    assert all(desk(*line).code == 0 for line in lines)
+    runs = [desk.started("run", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    printed = [run.communicate() for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], printed
+    rows = [json.loads(out)["data"]["jobs"] for out, _ in printed]
+    own = [{row["job"] for row in each} for each in rows]
+    assert all(own)
+    assert own[0] & own[1] == set()
+    assert len(own[0] | own[1]) == most
+    assert {row["status"] for each in rows for row in each} == {"SUCCESS"}
+    assert sum(row["interactions"] for each in rows for row in each) == 2 * most
+    assert {len(desk.history(job_id)) for job_id in own[0] | own[1]} == {3}
+
+
+def test_a_job_of_another_run_is_left_to_it_also_between_its_steps(desk: Desk) -> None:
+    desk.create("theirs")
+    desk.create("free", "--approval", "none")
+    claim = claim_for_run(desk.job("theirs"))
+    assert claim is not None
+    ran = desk("run")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "jobs: 1 (1 SUCCESS)")
+    assert "left to another `logist run` that works on them: 1 job\n" in ran.err
+    assert desk.state("theirs")["status"] == "PENDING"
+    claim.release()
+    assert desk("run").code == 11
+
+
+def test_a_run_does_not_wait_for_the_provider_of_a_job_that_another_run_has(desk: Desk) -> None:
+    desk.create("theirs")
+    job = JobDir.open(desk.jobs, "theirs")
+    wait = ProviderWait("p", revision=1, began=time.time(), began_monotonic=time.monotonic(), pause=3600.0)
+    with job.hold_lock(command="test", since="now"):
+        job.write_wait(wait)
+    claim = claim_for_run(desk.job("theirs"))
+    assert claim is not None
+    ran = desk("run", "--wait", "7200")
+    assert ran.code == 6  # it waits for its provider; this run ended all the same
+    claim.release()
+
+
+def test_a_watch_writes_its_heartbeat_survives_a_hangup_without_terminal_and_ends_by_sigterm(
+    desk: Desk,
+) -> None:
+    desk.create()
+    file = desk.place / "logist.prom"
+    watching = desk.started(
+        *("run", "--watch", "--heartbeat", str(file), "--json"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not (file.exists() and "logist_run_steps_total 2\n" in file.read_text()):
+        assert watching.poll() is None
+        time.sleep(0.05)
+    watching.send_signal(signal.SIGHUP)
+    desk.create("j2")
+    while "logist_run_steps_total 4\n" not in file.read_text():
+        assert watching.poll() is None
+        time.sleep(0.05)
+    assert "logist_run_up 1\n" in file.read_text()
+    watching.send_signal(signal.SIGTERM)
+    out, _ = watching.communicate()
+    assert (watching.returncode, len(json.loads(out)["data"]["jobs"])) == (143, 2)
+    assert "logist_run_up 0\n" in file.read_text()

@@ -350,3 +350,62 @@ def test_each_setting_is_judged() -> None:
     assert set(list_known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}
     roles = {"agent", "network", "llm_model", "later_attempts"}
     assert set(Role.model_fields) == roles | trust.HARMLESS_IN_ROLES
+
+
+@pytest.mark.parametrize("text", POWERS)
+def test_the_environment_trusts_exactly_the_settings_whose_digest_it_has(
+    desk: Desk, user: dict[str, str], text: str
+) -> None:
+    desk.settings(text)
+    printed = desk("trust", "--print", env=user)
+    assert (printed.code, printed.err) == (0, "")
+    assert desk("trust", "--print", "--json", env=user).json["data"]["digest"] == printed.out.strip()
+    trusting = user | {"LOGIST_TRUST": printed.out.strip()}
+    desk.create()
+    assert json.loads(desk("trust", "--json", env=trusting).out)["data"]["trusted"] is True
+    assert "logist trust" not in json.dumps(desk("doctor", "--json", env=trusting).json)
+    assert not Path(user["XDG_CONFIG_HOME"]).exists()
+    desk.settings(text + "notify: {stuck: touch pwned}\n")
+    ran = desk("run", env=trusting)
+    assert ran.code == 5
+    changed = desk("trust", "--print", env=user).out.strip()
+    assert (
+        f"LOGIST_TRUST is set, but for other settings; check them, then set LOGIST_TRUST={changed})"
+        in ran.err
+    )
+
+
+def test_a_digest_does_not_depend_on_the_place_and_changes_with_roles_and_removed_keys(
+    desk: Desk, user: dict[str, str], tmp_path: Path
+) -> None:
+    desk.settings("on_stuck: touch told\nsandbox: {mode: 'off'}\n")
+    digests = [desk("trust", "--print", env=user).out]
+    moved = tmp_path / "elsewhere"
+    desk.place.rename(moved)
+    assert support.run_in_process("trust", "--print", env=user, cwd=moved).out == digests[0]
+    (moved / ".logist" / "roles").mkdir()
+    role = "name: R\ndescription: d\ninstructions: i\nllm_model: grok-code-fast-1\nnetwork: true\n"
+    (moved / ".logist" / "roles" / "R.yaml").write_text(role)
+    digests.append(support.run_in_process("trust", "--print", env=user, cwd=moved).out)
+    (moved / ".logist" / "config.yaml").write_text("on_stuck: touch told\n")
+    digests.append(support.run_in_process("trust", "--print", env=user, cwd=moved).out)
+    assert len(set(digests)) == 3
+
+
+def test_without_input_nothing_is_asked_at_a_terminal(desk: Desk, user: dict[str, str]) -> None:
+    desk.create()
+    assert desk("job", "cancel", "j1").code == 0
+    desk.settings(POWERS[0])
+    without = user | {"LOGIST_NO_INPUT": "1"}
+    for words, said in (
+        (("trust",), "settings not trusted"),
+        (("job", "delete", "j1"), "nothing was deleted: it was not confirmed"),
+        (("inbox", "-i"), "can't ask: --no-input or LOGIST_NO_INPUT is set"),
+    ):
+        assert said in desk.on_terminal(*words, env=without, stdin_too=True)
+        assert said in desk.on_terminal(*words, "--no-input", env=user, stdin_too=True)
+        assert said in desk.on_terminal("--no-input", *words, env=user, stdin_too=True)
+    assert desk.state()["status"] == "CANCELED"
+    assert str(desk.job()) in desk.on_terminal(
+        "job", "open", "j1", env=without | {"EDITOR": "false"}, stdin_too=True
+    )

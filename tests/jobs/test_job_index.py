@@ -98,6 +98,7 @@ def list_ready(b: Bench) -> list[str]:
     begun: list[str] = []
     while (job_id := ready.take(begun, is_idle=True)) is not None:
         begun.append(job_id)
+    ready.release_all()
     return begun
 
 
@@ -583,6 +584,7 @@ def test_choosing_a_job_reads_no_ended_job(b: Bench) -> None:
     ready = job_queue.ReadyJobs(b.project, (), lambda job_id: True)
     with open_files() as opened:
         assert ready.take((), is_idle=True) == "b"
+    ready.release_all()
     assert [path for path in opened if "/a/" in path] == []
     assert [path for path in opened if path.endswith("/b/state.json")] != []
 

@@ -136,7 +136,12 @@ def describe_programs(path: str) -> Finding:
 
 def _home(project: ProjectContext) -> Iterator[Finding]:
     found = project.environment.find_home(Path(get_current_directory()))
-    yield _directory("home", found.path, f"source: {found.source}")
+    note = f"source: {found.source}"
+    if found.path.is_dir() and not project.has_jobs_inside and not os.access(found.path, os.W_OK):
+        # As a checkout in CI: everything that Logist writes is elsewhere.
+        yield Finding("home", "ok", f"{found.path} ({note}) is read-only; the jobs are elsewhere")
+        return
+    yield _directory("home", found.path, note)
 
 
 def _directory(what: str, path: Path, note: str) -> Finding:
@@ -327,7 +332,7 @@ def _gitignore(project: ProjectContext) -> Iterator[Finding]:
     home = project.home
     ignored = home / ".gitignore"
     in_repository = any((above / ".git").exists() for above in home.parents)
-    if home.is_dir() and in_repository and not os.path.lexists(ignored):
+    if home.is_dir() and in_repository and project.has_jobs_inside and not os.path.lexists(ignored):
         message = f"{ignored} is missing: git would treat the jobs as files of your project"
         yield repairable(warning("home", message, None), ignored)
 

@@ -12,6 +12,7 @@ from logist.cli.checkup.project_checks import PROJECT_CHECKS, list_project_jobs
 from logist.cli.checkup.surroundings import surroundings
 from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor import checks, job_checks
 from logist.jobs.doctor.backup import Backup
@@ -27,6 +28,8 @@ class Report(NamedTuple):
     findings: list[Finding]
     fixed: tuple[Fixed, ...] = ()
     backup: Path | None = None
+    project: ProjectContext | None = None
+    """What was examined."""
 
 
 def examine(
@@ -55,7 +58,7 @@ def examine(
     finally:
         progress.clear()
     printed = [_as_printed(found, jobs_dir) for found in (*findings, *done.left)]
-    return Report(printed, tuple(done.fixed), done.backup.path)
+    return Report(printed, tuple(done.fixed), done.backup.path, project)
 
 
 def _as_printed(found: Finding, jobs_dir: str | None) -> Finding:

@@ -39,7 +39,7 @@ def init(environment: Environment, model: str | None) -> Output:
     what = "created" if created else "already exists"
     below = find_coven_directory(str(home))
     more = (f"{below} still applies; .logist overrides it",) if below else ()
-    if model is None and "config.yaml" in created and sys.stdin.isatty() and sys.stderr.isatty():
+    if model is None and "config.yaml" in created and _can_ask(environment):
         model = _ask_for_model(environment)
     lines = [f"{what}: {home}", *more]
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -48,6 +48,10 @@ def init(environment: Environment, model: str | None) -> Output:
         diagnostics = _warn_unusable(environment, model)
     data = {"home": str(home), "made": [name or "." for name in created], "model": model}
     return Output(data, tuple(lines), diagnostics)
+
+
+def _can_ask(environment: Environment) -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty() and not environment.is_input_off()
 
 
 def _require_model(environment: Environment, name: str) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import threading
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from logist import event_log
 from logist.cli.options import (
     agent_option,
     choose_provider_wait,
@@ -19,17 +22,20 @@ from logist.cli.options import (
     provider_wait_option,
     quiet_option,
 )
+from logist.cli.shell_values import complete_file
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output
-from logist.cli.stops import stop_on_signals
+from logist.cli.stops import stop_on_signals, survive_hangup
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
+from logist.event_log import events
 from logist.lazy_modules import load_all
 
 if TYPE_CHECKING:
     from logist.errors import LogistError
     from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.result import CommandResult
+    from logist.jobs.heartbeat import Heartbeat
     from logist.jobs.job_queue import EndedJob, HeldUp
     from logist.jobs.turn.next_request import Choice
 
@@ -53,6 +59,13 @@ seconds."""
 @click.option(
     "--watch", is_flag=True, help="Run until stopped: look for ready jobs every poll_interval_seconds."
 )
+@click.option(
+    "--heartbeat",
+    metavar="FILE",
+    shell_complete=complete_file,
+    help="Write to FILE what the run does and how many jobs there are, in the text format of Prometheus; at each "
+    "change, and every 15 seconds.",
+)
 @provider_wait_option
 @model_option
 @agent_option
@@ -64,6 +77,7 @@ def run(
     environment: Environment,
     parallel: int | None,
     watch: bool,
+    heartbeat: str | None,
     wait: float | None,
     model: str | None,
     agent: str | None,
@@ -77,6 +91,9 @@ def run(
     at the end: STUCK, at a limit, waiting for approval, or damaged.
 
     Shows what the agents do while they work.
+
+    Several runs at the same time share the jobs: each takes the next one that no other run works on, and its result has
+    only its own jobs.
 
     If a provider is not available (429, 5xx, no connection), its jobs wait with a growing pause, and the jobs of other
     providers continue. When only such jobs are left, the run waits up to --wait, then lists them and ends with exit
@@ -111,7 +128,13 @@ def run(
     gc.freeze()  # what is loaded now stays: don't search it for garbage again and again
     project = replace(project, breakers=ProviderBreakers(project.clock.monotonic, is_watching=watch))
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
-    _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display, choice)
+    parallel = parallel or project.settings.max_concurrent_agents
+    if event_log.is_on():
+        event_log.report(events.RunBegun(str(project.jobs_dir), parallel, watch))
+    if watch:
+        survive_hangup()
+    with _write_heartbeat(project, heartbeat) as display.heartbeat:
+        _run_rounds(project, parallel, watch, display, choice)
     rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
     counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
     # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal.
@@ -122,13 +145,21 @@ def run(
     )
     code = project.stopping() or choose_exit_code([*counted, *(each.exit_code for each in held)])
     waiting = [_build_held_row(each) for each in held]
+    if event_log.is_on():
+        display.report_waiting(held if project.stopping() else find_held_up_jobs(project))
+        event_log.report(events.RunEnded(len(rows), display.steps.total(), code))
     data = {"jobs": rows, "waiting": waiting, "interrupted": bool(project.stopping())}
     printed = [each for end in display.ended.values() for each in _list_warnings(end)] if as_json else []
     listed = held if as_json else held[:LISTED]
     return Output(
         data,
         _format_summary(rows, held, is_stopped=bool(project.stopping())),
-        (*printed, *map(_warn_waiting, listed), *_note_more(held, listed)),
+        (
+            *printed,
+            *map(_warn_waiting, listed),
+            *_note_more(held, listed),
+            *_note_other_runs(display.left_to_others),
+        ),
         code,
     )
 
@@ -141,9 +172,13 @@ class _RunDisplay:
         self.quiet = quiet
         self.steps: Counter[str] = Counter()
         self.ended: dict[str, EndedJob] = {}
+        self.passed: set[str] = set()
+        """Jobs that were left to another run."""
+        self.heartbeat: Heartbeat | None = None
         self._printing = threading.Lock()
         self._is_short = False
         """Whether it was printed that too little space is left on the disk."""
+        self._reported: dict[str, HeldUp] = {}
 
     @property
     def concluded(self) -> set[str]:
@@ -154,17 +189,45 @@ class _RunDisplay:
             if end.error or (end.result and not end.result.state.children and end.result.wait is None)
         }
 
+    @property
+    def left_to_others(self) -> int:
+        """The number of jobs that only other runs worked on."""
+        return len(self.passed - self.ended.keys())
+
     def add_step(self, result: CommandResult) -> None:
         from logist.cli.show.view import prefix_lines, step_lines
 
+        if self.heartbeat:
+            self.heartbeat.add_step(result)
         with self._printing:
             self.steps[result.job_id] += len(result.entries)
             if not self.quiet:
                 render.print_lines(prefix_lines(result.job_id, step_lines(result)), self.environment)
 
+    def begin_round(self) -> None:
+        if self.heartbeat:
+            self.heartbeat.begin_round()
+
+    def begin_job(self) -> None:
+        if self.heartbeat:
+            self.heartbeat.begin_job()
+
+    def report_waiting(self, held: Sequence[HeldUp]) -> None:
+        """Report what jobs wait for, where that is new."""
+        for each in held:
+            if self._reported.get(each.job_id) != each:
+                with event_log.about_job(each.job_id):
+                    status = each.status and each.status.value
+                    event_log.report(events.JobWaits(status, each.waits, each.next_command))
+        self._reported = {each.job_id: each for each in held}
+
     def add_end(self, ended: EndedJob) -> None:
         from logist.errors import LowOnSpace
 
+        if event_log.is_on():
+            _report_end(ended)
+        if self.heartbeat:
+            self.heartbeat.add_end(ended)
         known = self.ended.get(ended.job_id)
         self.ended[ended.job_id] = ended
         is_printed = known is not None and str(known.error) == str(
@@ -184,6 +247,27 @@ class _RunDisplay:
                 render.print_diagnostics(new_diagnostics, self.environment)
 
 
+def _report_end(ended: EndedJob) -> None:
+    status = ended.result.state.status.value if ended.result else None
+    with event_log.about_job(ended.job_id):
+        event_log.report(events.JobRested(status, ended.exit_code, str(ended.error) if ended.error else None))
+
+
+@contextmanager
+def _write_heartbeat(project: ProjectContext, path: str | None) -> Iterator[Heartbeat | None]:
+    if path is None:
+        yield None
+        return
+    from logist.jobs.heartbeat import Heartbeat
+
+    heartbeat = Heartbeat(project, path)
+    heartbeat.start()
+    try:
+        yield heartbeat
+    finally:
+        heartbeat.end()
+
+
 def _list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
     """Return the warnings of a job's result, such as why its work was not merged."""
     texts = ended.result.warnings if ended and ended.result else ()
@@ -201,6 +285,18 @@ def _note_more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ..
     return (
         Diagnostic(
             "info", "waiting", f"and {more} more waiting for a person", None, "to see all: logist job list"
+        ),
+    )
+
+
+def _note_other_runs(jobs: int) -> tuple[Diagnostic, ...]:
+    if not jobs:
+        return ()
+    return (
+        Diagnostic(
+            "info",
+            "other_run",
+            f"left to another `logist run` that works on them: {format_count(jobs, 'job')}",
         ),
     )
 
@@ -283,15 +379,26 @@ def _run_rounds(
 ) -> None:
     from logist.errors import LowOnSpace
     from logist.jobs.base.session import send_lost_notifications
-    from logist.jobs.job_queue import QueueNotification, run_queue
+    from logist.jobs.job_queue import QueueNotification, find_held_up_jobs, run_queue
+
+    def begin_job() -> None:
+        notification.begin()
+        shown.begin_job()
 
     left_alone, notification = Left(project), QueueNotification(project)
     while True:
         is_short = False
         send_lost_notifications(project)
         leave = left_alone.start_round()
+        shown.begin_round()
         for ended in run_queue(
-            project, parallel, shown.add_step, choice, leave=leave, on_begin=notification.begin
+            project,
+            parallel,
+            shown.add_step,
+            choice,
+            leave=leave,
+            on_begin=begin_job,
+            on_pass=shown.passed.add,
         ):
             shown.add_end(ended)
             left_alone.record_end(ended)
@@ -303,6 +410,8 @@ def _run_rounds(
             notification.send()
         if not watch:
             return
+        if event_log.is_on():
+            shown.report_waiting(find_held_up_jobs(project))
         _wait_for_next_round(project)
 
 

@@ -25,7 +25,7 @@ def show_patch(summary: Iterable[Line], stream: IO[bytes], environment: Environm
         [""],
         _iter_lines(stream, has_color=has_color),
     )
-    if environment.is_plain():
+    if environment.is_plain() or environment.is_input_off():
         render.print_ready_lines(lines)
     else:
         render.print_in_pager(lines)

@@ -13,6 +13,7 @@ from typing import IO, Protocol, TextIO
 
 import click
 
+from logist import event_log
 from logist.cli.show import pasting
 from logist.cli.show.output import (
     SCHEMA_VERSION,
@@ -31,6 +32,7 @@ from logist.core.text import invisible_characters
 from logist.core.text.columns import count_columns, pad_to_columns, shorten_to_columns
 from logist.core.text.invisible_characters import is_invisible
 from logist.errors import LogistError
+from logist.event_log import events
 
 MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
 WIDTH = 80
@@ -67,6 +69,8 @@ def show_output(output: Output, mode: str, environment: Environment) -> int:
             _show_text(output, environment)
     if mode != "json" or output.bare:
         print_diagnostics(output.diagnostics, environment)
+    else:
+        _report_diagnostics(output.diagnostics)
     return output.exit_code
 
 
@@ -270,6 +274,8 @@ def show_error(error: LogistError, mode: str, environment: Environment) -> int:
             _write_json(_build_document(None, diagnostics))
     if mode != "json":
         print_diagnostics(diagnostics, environment)
+    else:
+        _report_diagnostics(diagnostics)
     return error.exit_code
 
 
@@ -285,7 +291,7 @@ def print_message(text: str, environment: Environment) -> None:
 
 def ask_to_confirm(question: str, environment: Environment) -> bool:
     """Ask the person at the terminal; False without a terminal, so that a script never waits."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if environment.is_input_off() or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return click.confirm(
         style_line((StyledText(question),), environment.has_color(False)), default=False, err=True
@@ -576,10 +582,19 @@ def _write_encoded_rows(rows: EncodedRows, mode: str, diagnostics: tuple[Diagnos
 
 def print_diagnostics(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> None:
     """Print one line each on standard error."""
+    _report_diagnostics(diagnostics)
     color = environment.has_color(sys.stderr.isatty())
     with _ignore_closed_reader(sys.stderr, OSError):
         for item in pasting.add_jobs_dir_to_diagnostics(diagnostics, environment.named_jobs_dir):
             _write_text(sys.stderr, style_line(_format_diagnostic(item), color) + "\n")
+
+
+def _report_diagnostics(diagnostics: tuple[Diagnostic, ...]) -> None:
+    if event_log.is_on():
+        for each in diagnostics:
+            kind = {"error": events.ErrorPrinted, "warning": events.WarningPrinted}.get(each.severity)
+            if kind is not None and each.code != "log_file":
+                event_log.report(kind(each.code, each.message, each.target, each.fix))
 
 
 def _format_diagnostic(item: Diagnostic) -> Line:

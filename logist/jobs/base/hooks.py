@@ -15,9 +15,11 @@ from pathlib import Path
 from shlex import quote
 from typing import IO, TYPE_CHECKING, Any
 
+from logist import event_log
 from logist.core.model import HALTED, TERMINAL, JsonObject, State, Status
 from logist.core.secrets import redact
 from logist.errors import InvalidFile, StorageError
+from logist.event_log import events
 from logist.quick_dataclass import dataclass
 from logist.store import due_notifications
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
@@ -132,6 +134,9 @@ def _run_hook(
         return f"did not run: {error}"
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     seconds = project.settings.notify.timeout_seconds
+    if event_log.is_on():
+        shown = command if isinstance(command, str) else " ".join(command)
+        event_log.report(events.HookBegun(due.event, shown))
     import subprocess  # noqa: PLC0415 - few users have hooks
     import tempfile  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from logist import resources
+from logist import event_log, resources
 from logist.agents import scripted
 from logist.agents.courier import fork_servers
 from logist.config import providers as known_providers
@@ -19,6 +19,7 @@ from logist.core.model import JsonObject, Model, Role
 from logist.core.secrets import redact
 from logist.core.text import surrogates
 from logist.errors import InvalidFile
+from logist.event_log import events
 from logist.jobs.base.turns import Turns
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
@@ -116,6 +117,13 @@ class ProjectContext:
         """Print a message about progress for the person at the terminal, unless progress is not wanted."""
         if not self.quiet:
             self.say(text)
+        elif event_log.is_on():
+            event_log.report(events.MessagePrinted(text))
+
+    @property
+    def has_jobs_inside(self) -> bool:
+        """Whether the jobs are below the `.logist` directory, as without --jobs-dir."""
+        return self.jobs_dir.is_relative_to(self.home)
 
     @property
     def layers(self) -> tuple[Path, ...]:

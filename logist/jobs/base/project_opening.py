@@ -96,7 +96,8 @@ def read_project_trust(
     user = environment.user_config_dir()
     if source != "project":
         return Trust(user, home)
-    return read_trust(user, home, loaded, [(each.role, each.path) for each in _list_own_roles(home, roles)])
+    own = [(each.role, each.path) for each in _list_own_roles(home, roles)]
+    return read_trust(user, home, loaded, own, environment.trusted_digest())
 
 
 def find_project_template_claims(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from logist import event_log
 from logist.core.history import fold, newer_versions
 from logist.core.history.spec_hash import spec_hash
 from logist.core.machine import kinds
@@ -22,7 +23,9 @@ from logist.core.model import (
     Status,
     Steward,
 )
+from logist.core.money import amounts
 from logist.errors import Refused, Stopped
+from logist.event_log import events
 from logist.jobs.base import cleaned_files, hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.stored_records import (
@@ -106,6 +109,9 @@ class Session:
         ]
         for entry in recorded:
             self.state = fold.apply_interaction(self.state, entry, back)
+        if event_log.is_on():
+            for entry in recorded:
+                event_log.report(_describe_entry(entry))
         self.position, self.torn = appended.position, b""
         if any(fold.is_agent_asked(entry) for entry in entries):
             self.job.set_aside_exchanges()
@@ -175,6 +181,21 @@ class Session:
         return [parse_interaction(entry) for entry in self.job.read_entries()]
 
 
+def _describe_entry(entry: Interaction) -> events.InteractionRecorded:
+    used = entry.usage
+    return events.InteractionRecorded(
+        entry.sequence,
+        entry.kind,
+        entry.state_before or "",
+        entry.state_after,
+        entry.reason,
+        amounts.join_cents(used.cost_cents, used.cost_microcents),
+        used.input_tokens,
+        used.output_tokens,
+        used.seconds,
+    )
+
+
 def _has_restored_workspace(entry: Interaction) -> bool:
     """True if the interaction restored or changed the workspace.
 
@@ -194,7 +215,11 @@ def open_session(
     """
     job = project.open_job(job_id)
 
+    began = project.clock.monotonic() if event_log.is_on() else 0.0
+
     def report_wait(holder: Holder) -> None:
+        if event_log.is_on():
+            event_log.report(events.LockAwaited(str(holder)))
         hint = f"; press Ctrl-C to stop waiting; to end the call: logist job cancel --job {job_id} --yes"
         project.say(f"waiting for {holder}" + (hint if holder.is_courier_alone else ""))
 
@@ -207,15 +232,21 @@ def open_session(
 
     session: Session | None = None
     try:
-        with job.hold_lock(
-            command=command,
-            since=project.clock.timestamp(),
-            wait=wait,
-            wait_for_courier=wait_for_courier,
-            on_wait=report_wait,
-            on_poll=check_for_stop,
-        ) as lock:
+        with (
+            event_log.about_job(job_id),
+            job.hold_lock(
+                command=command,
+                since=project.clock.timestamp(),
+                wait=wait,
+                wait_for_courier=wait_for_courier,
+                on_wait=report_wait,
+                on_poll=check_for_stop,
+            ) as lock,
+        ):
             watch.end()
+            if event_log.is_on():
+                seconds = round(project.clock.monotonic() - began, 3)
+                event_log.report(events.LockTaken(command, seconds))
             session = load_session(project, job, lock)
             newer_versions.refuse_to_move(session.state)
             # Of a job that has not ended, Logist removes nothing: a clone may contain such a directory.

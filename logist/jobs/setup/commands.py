@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from logist import event_log
 from logist.agents import checks, sandbox
 from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.agents.workplace import RUN, Workplace
 from logist.core.text import surrogates
+from logist.event_log import events
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
 from logist.quick_dataclass import dataclass
@@ -62,6 +64,8 @@ def run_command(
 ) -> ShellResult:
     """Run a command to its end; the last `tail` bytes of each output are kept, without secrets."""
     project = session.project
+    if event_log.is_on():
+        event_log.report(events.ProgramBegun(format_command(command)))
     with project.turns.pause():
         check_run = checks.run_check(
             (SHELL, "-c", command) if isinstance(command, str) else command,

@@ -196,17 +196,18 @@ def _sign(project: ProjectContext, text: bytes) -> str:
     if not key.is_file():
         fix = "set the file of your key: logist config set --user steward.key PATH"
         raise InvalidFile("can't sign the decision: key not found", where=str(key), fix=fix)
-    if project.via == "terminal":
+    may_ask = project.via != "page" and not project.environment.is_input_off()
+    if project.via == "terminal" and may_ask:
         project.say(f"signing with {key}: enter its passphrase, or touch it, if it asks")
     import subprocess  # noqa: PLC0415 - most decisions are not signed
 
     try:
         ended = _run(
             project,
-            SIGN_SECONDS if project.via == "page" else None,
+            None if may_ask else SIGN_SECONDS,
             *("-Y", "sign", "-n", NAMESPACE, "-f", str(key)),
             stdin=text,
-            may_ask=project.via != "page",
+            may_ask=may_ask,
         )
     except subprocess.TimeoutExpired as error:
         message = f"can't sign the decision: no signature after {SIGN_SECONDS} s"

@@ -11,9 +11,11 @@ import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from logist import event_log
 from logist.agents.courier import ask_files
 from logist.agents.protocol import MODEL_AGENTS
 from logist.errors import Stopped
+from logist.event_log import events
 from logist.lazy_modules import load_all
 from logist.store import JobDir, provider_wait
 from logist.store.progress import Activity, ActivityRecord
@@ -133,6 +135,9 @@ def begin_wait(session: Session, outage: Outage) -> ProviderWait:
         gave_up=gave_up,
     )
     session.job.write_wait(wait)
+    if event_log.is_on():
+        reason = f"{wait.reason}: {wait.message}" if wait.message else wait.reason
+        event_log.report(events.ProviderUnavailable(provider, reason, tries, round(pause, 1)))
     if breakers is not None:
         breakers.open(provider, min(pause, LONGEST_PAUSE))
     return wait

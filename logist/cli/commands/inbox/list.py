@@ -202,6 +202,8 @@ def _require_terminal(ctx: click.Context) -> None:
     fix = "to list the jobs: logist inbox"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("needs a terminal", where="-i", fix=fix)
+    if ctx.obj.is_input_off():
+        raise UsageError("can't ask: --no-input or LOGIST_NO_INPUT is set", where="-i", fix=fix)
     if any(_is_named(ctx, name) for name in ("as_json", "jsonl")):
         raise UsageError("can't use -i with --json or --jsonl", where="-i", fix=fix)
 

@@ -41,7 +41,8 @@ def open_(
         fix = f"logist job verify --job {job.id}"
         raise Damaged("the workspace is missing", where=str(job.workspace), fix=fix)
     path = str(job.workspace)
-    is_at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not (only_path or as_json)
+    is_at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not environment.is_input_off()
+    is_at_terminal = is_at_terminal and not (only_path or as_json)
     editor = environment.editor()
     if is_at_terminal and editor is not None:
         _run_editor(editor, path)

@@ -30,5 +30,6 @@ from logist.jobs.base.result import CommandResult as CommandResult
 from logist.jobs.job_queue import EndedJob as EndedJob
 from logist.jobs.steward.inbox import InboxItem as InboxItem
 from logist.jobs.steward.job_merge import MergeResult as MergeResult
+from logist.jobs.steward.job_update import UpdateResult as UpdateResult
 
 __version__: str

@@ -99,6 +99,25 @@ def cut_off_parents(git_dir: Path, commit: str, content: bytes) -> None:
             file.write(f"{commit}\n".encode("ascii"))
 
 
+def add_shallow(git: Git, commit: str) -> None:
+    """Tell git durably to ignore the parents of a commit that was copied into a repository in use."""
+    path = git.git_dir / SHALLOW
+    known = read_regular(path) if path.exists() else b""
+    line = f"{commit}\n".encode("ascii")
+    if line in known.splitlines(keepends=True):
+        return
+    new = path.with_name(f"{SHALLOW}.lock")
+    with open(new, "wb", opener=_open_new) as file:
+        file.write(known + line)
+        file.flush()
+        git.flush(file.fileno())
+    os.replace(new, path)
+
+
+def _open_new(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
 def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 

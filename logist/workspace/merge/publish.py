@@ -42,7 +42,7 @@ class JobWork:
     title: str
     git: Git
     base: str
-    """The first checkpoint of the job."""
+    """The commit that the work is based on: the first checkpoint of the job, or what it was updated to."""
     commit: str
     """The last checkpoint of the job."""
     previous: str | None
@@ -77,6 +77,8 @@ class Published:
     conflicts: tuple[str, ...] = ()
     revert: str = ""
     """The command that undoes the merge."""
+    ahead: int = 0
+    """How many commits the checked-out branch has that the work is not based on."""
     blocked: Refused | None = None
     """For a preview: what prevents the merge."""
     patch: str = ""
@@ -227,17 +229,26 @@ def _draft_commit(work: JobWork, target: Target, made: Scratch) -> _Draft:
 
 def _choose_parent(work: JobWork, target: Target) -> str | None:
     """Return the parent of the job's commit: its earlier commit if that was merged, otherwise the commit that
-    the job started from.
+    the work is based on. An update since that merge has made the work a change of a later commit.
     """
-    if work.previous is not None and target.has_in_history(work.previous):
-        return work.previous
+    previous = work.previous
+    if (
+        previous is not None
+        and target.has_in_history(previous)
+        and not _is_updated_since(work, target, previous)
+    ):
+        return previous
     if target.has_commit(work.base):
         return work.base
     if not objects.read_tree(work.git, work.base):
         return None  # it started with an empty workspace
     short = work.base[:12]
-    message = f"commit {short}, which the job started from, is no longer in this repository"
+    message = f"commit {short}, which the work is based on, is no longer in this repository"
     raise Refused(message, where=str(target.place), fix="choose the repository that has it: --repo DIR")
+
+
+def _is_updated_since(work: JobWork, target: Target, previous: str) -> bool:
+    return target.has_commit(work.base) and not drafting.is_ancestor(target.git, work.base, previous)
 
 
 def _find_reserved(work: JobWork, target: Target) -> bytes | None:
@@ -279,7 +290,8 @@ def _preview_merge(
             preview, how="fast_forward", after=commit, revert=_build_revert(target, commit, "fast_forward")
         )
     if mode == "branch":
-        return preview
+        return replace(preview, ahead=drafting.count_commits(git, commit, head))
+    preview = replace(preview, ahead=drafting.count_commits(git, commit, head))
     tree, conflicts = drafting.merge_trees(git, head, commit, target)
     if conflicts:
         return replace(preview, how="conflict", conflicts=tuple(conflicts))
@@ -348,7 +360,7 @@ def _prepare_branches(
     # Send only what the target lacks, in one pack: loose objects would be flushed one by one.
     known = [name for name in (target.head, work.base, work.previous) if name and target.has_commit(name)]
     revisions = "\n".join([*wanted, "--not", *known, ""]).encode("ascii")
-    _send_objects(made.git, target.git, revisions)
+    send_objects(made.git, target.git, revisions)
     worktree.flush_folder(target.common / "objects" / "pack")
     reason = f"logist job merge --job {work.job_id}"
     with refs.prepare_updates(target, _set_log_identity(work, target), moved, reason) as move:
@@ -362,7 +374,7 @@ def _flush_branches(target: Target) -> None:
     worktree.flush_folder(target.git.git_dir)
 
 
-def _send_objects(origin: Git, to: Git, revisions: bytes) -> None:
+def send_objects(origin: Git, to: Git, revisions: bytes) -> None:
     """Copy the objects of these commits to a repository, as one pack."""
     with open_unnamed_file() as revision_file:
         revision_file.write(revisions)

@@ -200,7 +200,13 @@ def clashing(place: Path, mine: dict[str, Any], theirs: dict[str, Any], **spec: 
     source = place / "repo"
     source.mkdir()
     git(source, "init", "--quiet", "--initial-branch", "main")
-    base = {"a.txt": "a\n", "b.bin": b"b\0\n", "c.txt": "c\n", "d/e.txt": "e\n", "keep": "keep\n"}
+    base: dict[str, str | bytes | None] = {
+        "a.txt": "a\n",
+        "b.bin": b"b\0\n",
+        "c.txt": "c\n",
+        "d/e.txt": "e\n",
+        "keep": "keep\n",
+    }
     commit(source, {**base, "ren.txt": "".join(f"{n}\n" for n in range(20))}, "first")
     (source / "link").symlink_to("a.txt")
     commit(source, {}, "link")
@@ -316,9 +322,9 @@ def test_what_no_checkpoint_holds_is_not_lost(tmp_path: Path) -> None:
     os.mkfifo(desk.workspace() / "fifo")
     (desk.workspace() / "under").mkdir()
     os.mkfifo(desk.workspace() / "under" / "fifo")
-    for options in ({}, {"resolve": True}):
+    for resolve in (False, True):
         with pytest.raises(Refused, match=r"fifo \(the workspace has something there.*would be lost"):
-            update(desk, **options)
+            update(desk, resolve=resolve)
     assert (desk.workspace() / "fifo").is_fifo()
 
 

@@ -102,20 +102,9 @@ def cut_off_parents(git_dir: Path, commit: str, content: bytes) -> None:
 def add_shallow(git: Git, commit: str) -> None:
     """Tell git durably to ignore the parents of a commit that was copied into a repository in use."""
     path = git.git_dir / SHALLOW
-    known = read_regular(path) if path.exists() else b""
-    line = f"{commit}\n".encode("ascii")
-    if line in known.splitlines(keepends=True):
-        return
-    new = path.with_name(f"{SHALLOW}.lock")
-    with open(new, "wb", opener=_open_new) as file:
-        file.write(known + line)
-        file.flush()
-        git.flush(file.fileno())
-    os.replace(new, path)
-
-
-def _open_new(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    known = read_regular(path).decode("ascii") if path.exists() else ""
+    if commit not in known.split():
+        repository.replace_file(git, SHALLOW, f"{known}{commit}\n")
 
 
 def _open_private(path: str, flags: int) -> int:

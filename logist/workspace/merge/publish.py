@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 
 from logist.errors import Refused, StorageError, UsageError
 from logist.quick_dataclass import dataclass
+from logist.regular_files import read_regular
 from logist.workspace import source
-from logist.workspace.checkpoint import objects
+from logist.workspace.checkpoint import objects, repository
 from logist.workspace.git import GIT_PATH, Git, open_unnamed_file
 from logist.workspace.merge import drafting, refs, selecting, staging, worktree
 from logist.workspace.merge.drafting import FileChange, Scratch, Words
@@ -27,6 +28,9 @@ from logist.workspace.merge.target import Person, Target, require_idle
 
 MODES = ("merge", "branch", "look")
 """Merge; only create the branch; change nothing and show what a merge would do."""
+
+BRANCH_COMMITS = "logist-branch"
+"""The file with the commits that `--branch` has made, one a line."""
 
 _AUTHORED = re.compile(rb"> (\d{1,11}) [+-]\d{4}$")
 """Matches the time at the end of the author line of a commit, in seconds since 1970."""
@@ -158,6 +162,7 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
                 _leave_out_scratch(published, target), blocked=_find_obstacle(work, target, made, published)
             )
         if mode == "branch":
+            _note_branch_commit(work.git, published.commit)
             with worktree.mark_merge(target, work.job_id, index=False):
                 with _prepare_branches(work, target, made, replace(published, after=None)) as move:
                     move()
@@ -184,6 +189,22 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
                 move()
             _flush_branches(target)
         return published
+
+
+def _note_branch_commit(git: Git, commit: str) -> None:
+    """Note in the job's repository which commit its branch gets: `--branch` records nothing in the history, and later
+    work may replace this commit, but not one of the user.
+    """
+    known = _read_branch_commits(git)
+    if commit not in known:
+        repository.replace_file(git, BRANCH_COMMITS, "".join(f"{each}\n" for each in (*known, commit)))
+
+
+def _read_branch_commits(git: Git) -> tuple[str, ...]:
+    try:
+        return tuple(read_regular(git.git_dir / BRANCH_COMMITS).decode("ascii", "replace").split())
+    except FileNotFoundError:
+        return ()
 
 
 def _leave_out_scratch(found: Published, target: Target) -> Published:
@@ -295,6 +316,9 @@ def _preview_merge(
     tree, conflicts = drafting.merge_trees(git, head, commit, target)
     if conflicts:
         return replace(preview, how="conflict", conflicts=tuple(conflicts))
+    if tree == drafting.read_tree_id(git, head):  # for example a pull request that was squashed or rebased
+        known = commit if target.has_commit(commit) else None
+        return replace(preview, how="already", commit=known, after=head, ahead=0)
     text = Words(work.title, work.job_id).build_text(f"Merge job {work.job_id}: ")
     merged = drafting.create_commit(git, tree, [head, commit], text)
     return replace(preview, how="merge", after=merged, revert=_build_revert(target, merged, "merge"))
@@ -402,7 +426,7 @@ def _require_free_branch(work: JobWork, target: Target, made: Scratch, found: Pu
     if not tip or tip == found.commit:
         return tip or None
     ours = (
-        tip in (work.previous, *work.recorded)
+        tip in (work.previous, *work.recorded, *_read_branch_commits(work.git))
         or drafting.is_same(git, tip, found.commit or tip)
         or (target.head is not None and drafting.is_ancestor(git, tip, target.head))
     )

@@ -70,7 +70,7 @@ def test_a_conflict_is_refused_with_the_files_and_the_way_out(cli: RunLogist, mo
     assert (ran.code, ran.out) == (8, "")
     assert ran.err == (
         "error: j: merge conflict with main in: src/app.py (both changed it) "
-        "(to have the agent resolve them as its next task: logist job update --job j --resolve)\n"
+        "(to have the agent resolve that as its next task: logist job update --job j --resolve)\n"
     )
     dry = cli("job", "update", "j", "--dry-run")
     assert (dry.code, "  conflict: src/app.py (both changed it)" in dry.out) == (8, True)

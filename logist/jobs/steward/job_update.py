@@ -156,7 +156,7 @@ def _require_resolvable(session: Session, spec: EffectiveSpec, draft: UpdateDraf
         fix = f"move them away in {session.job.workspace}, then run the command again"
         raise Refused(f"{told}; these files of the workspace would be lost", where=job_id, fix=fix)
     if not resolve:
-        fix = f"to have the agent resolve them as its next task: logist job update --job {job_id} --resolve"
+        fix = f"to have the agent resolve that as its next task: logist job update --job {job_id} --resolve"
         raise Refused(told, where=job_id, fix=fix)
     name, _ = fold.find_doer(spec, session.state)
     if not session.project.roles.get(name).permissions.allows(Permission.WRITE_FILES):

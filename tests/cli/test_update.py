@@ -104,6 +104,8 @@ def test_a_merge_says_that_the_source_has_moved_on(cli: RunLogist, moved: Path) 
     assert ran.code == 8
     assert "merge conflict with main in: src/app.py (main has 2 new commits)" in ran.err
     assert "to have the agent resolve it: logist job update --job j --resolve" in ran.err
+    dry = cli("job", "merge", "j", "--dry-run")
+    assert (dry.code, "next task: logist job update --job j --resolve" in dry.err) == (8, True)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from logist.core.model import Actor, Kind, Status
 from logist.core.step.plan import StepPlan
 from logist.errors import Busy, Refused, UsageError
-from logist.jobs.archive import archive_replay, job_fork
+from logist.jobs.archive import archive_replay, history_import, job_fork
 from logist.jobs.base import job_reader
 from logist.jobs.steward import job_merge, job_update, steward_decisions
 from logist.jobs.steward.review_hash import compute_review_hash
@@ -600,3 +600,19 @@ def test_a_merge_that_conflicts_by_itself_is_resolved_by_an_update(tmp_path: Pat
     steward_decisions.record_decision(desk.project, "j", Kind.APPROVE)
     assert desk.state().merge == "merged"
     assert git(tmp_path / "repo", "show", "HEAD:app.py") == APP.replace("return 1", "return 15")
+
+
+def test_an_imported_history_of_an_update_does_not_have_its_commit(tmp_path: Path) -> None:
+    desk = bench(tmp_path)
+    desk.run()
+    commit(tmp_path / "repo", {"README": "more\n"})
+    update(desk)
+    copy = tmp_path / "history.json"
+    shutil.copy(desk.folder() / "jobHistory.json", copy)
+    history_import.import_history(desk.project, copy, new_id="copy")
+    job = desk.project.open_job("copy")
+    start = desk.state("copy").start_checkpoint
+    assert start == desk.history("copy")[0].checkpoint_after
+    assert not job_reader.verify_job(desk.project, job).problems
+    made = update(desk, "copy", repository=tmp_path / "repo")
+    assert (made.update.before, files(desk, "copy")["README"]) == (start, "more\n")

@@ -177,7 +177,7 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
         "place": _without_unknown(entry.after),
         **_apply_note(base, entry),
         **_apply_fork(command),
-        **_apply_update(command),
+        **_apply_update(entry, command),
     }
     if entry.checkpoint_after:
         changes["checkpoint"] = entry.checkpoint_after
@@ -284,9 +284,12 @@ def _apply_fork(command: RecordedCommand) -> dict[str, Any]:
     return {"forked": Forked(job=job, at=at, head=head)}
 
 
-def _apply_update(command: RecordedCommand) -> dict[str, Any]:
-    """Return the commit that the work is based on from now on, if the interaction is an update."""
-    if not isinstance(command, UpdateCommand) or command.after is None:
+def _apply_update(entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
+    """Return the commit that the work is based on from now on, if the interaction is an update.
+
+    An imported history names no checkpoints: the new job doesn't have that commit.
+    """
+    if not isinstance(command, UpdateCommand) or command.after is None or not entry.checkpoint_after:
         return {}
     return {"start_checkpoint": command.after}
 

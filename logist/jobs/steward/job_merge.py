@@ -272,11 +272,13 @@ def _count_new(found: Published) -> str:
 
 
 def describe_moved_source(job_id: str, found: Published) -> str:
-    """Say that the source has commits that the work was not made with; "" if it has none, or if there is a conflict."""
-    if not found.ahead or found.conflicts:
+    """Say that the source has commits that the work was not made with, and what to do; "" if it has none."""
+    update = f"logist job update --job {job_id}"
+    if found.conflicts:
+        return f"to have the agent resolve the conflict as its next task: {update} --resolve"
+    if not found.ahead:
         return ""
     count = _count_new(found)
-    update = f"logist job update --job {job_id}"
     return f"{found.into} has {count} that the work was not tested with; to bring them into the job first: {update}"
 
 

@@ -113,8 +113,14 @@ def _find_source(session: Session, repository: Path | None) -> Target:
 
 
 def _find_update(session: Session, target: Target, onto: str | None) -> SourceUpdate:
+    base, job_id = session.state.start_checkpoint, session.job.id
+    if base is None:
+        fix = "create a new job from the repository"
+        raise Refused(
+            "can't update: the history has no commit that the work began with", where=job_id, fix=fix
+        )
     git = session.project.open_workspace(session.job).git
-    return merging.find_update(git, target, session.state.start_checkpoint or "", onto, session.job.id)
+    return merging.find_update(git, target, base, onto, job_id)
 
 
 def _merge_and_record(

@@ -74,6 +74,7 @@ def test_a_conflict_is_refused_with_the_files_and_the_way_out(cli: RunLogist, mo
     )
     dry = cli("job", "update", "j", "--dry-run")
     assert (dry.code, "  conflict: src/app.py (both changed it)" in dry.out) == (8, True)
+    assert "logist job update --job j --resolve" in dry.err
     resolved = cli("job", "update", "j", "--resolve")
     assert resolved.code == 0
     assert "1 conflict" in resolved.out

@@ -11,7 +11,7 @@ import click
 from logist.cli.options import note_option, wait_option
 from logist.cli.project import on_job
 from logist.cli.shell_values import complete_directory
-from logist.cli.show.output import Line, Output, StyledText
+from logist.cli.show.output import Line, Output, StyledText, make_warnings
 from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:
@@ -74,8 +74,12 @@ def update(
     if not dry_run:
         lines += standing.lines
     code = (Refused.exit_code if found.conflicts and not resolve else 0) if dry_run else standing.exit_code
+    diagnostics = standing.diagnostics
+    if dry_run and found.conflicts and not resolve:
+        hint = f"to have the agent resolve that as its next task: logist job update --job {job_id} --resolve"
+        diagnostics += make_warnings([hint])
     data = {**standing.data, "update": _build_data(found, description)}
-    return Output(data, lines, standing.diagnostics, code)
+    return Output(data, lines, diagnostics, code)
 
 
 def _format_update(found: SourceUpdate) -> Iterator[Line]:

@@ -38,6 +38,7 @@ _MODULES = {
     "logist.jobs.steward.inbox": ("InboxItem",),
     "logist.jobs.steward.job_merge": ("MergeResult",),
     "logist.jobs.steward.retention": ("GarbageCollection", "RemovedFiles", "SparedJob"),
+    "logist.jobs.steward.job_update": ("UpdateResult",),
 }
 _SOURCES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -31,6 +31,7 @@ from logist.jobs.base.result import CommandResult as CommandResult
 from logist.jobs.job_queue import EndedJob as EndedJob
 from logist.jobs.steward.inbox import InboxItem as InboxItem
 from logist.jobs.steward.job_merge import MergeResult as MergeResult
+from logist.jobs.steward.job_update import UpdateResult as UpdateResult
 from logist.jobs.steward.retention import GarbageCollection as GarbageCollection
 from logist.jobs.steward.retention import RemovedFiles as RemovedFiles
 from logist.jobs.steward.retention import SparedJob as SparedJob

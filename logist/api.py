@@ -48,9 +48,10 @@ from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.job_queue import EndedJob
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
-from logist.jobs.steward import job_edits, job_merge, retention, role_switch, steward_decisions
+from logist.jobs.steward import job_edits, job_merge, job_update, retention, role_switch, steward_decisions
 from logist.jobs.steward.inbox import InboxItem, count_changed_files, list_inbox
 from logist.jobs.steward.job_merge import MergeResult
+from logist.jobs.steward.job_update import UpdateResult
 from logist.jobs.steward.retention import GarbageCollection
 from logist.jobs.steward.review_hash import find_review_hash
 from logist.jobs.turn.agent_calls import INTERRUPTED
@@ -544,6 +545,35 @@ class Job:
         return job_merge.merge_job(
             self._context, self.id, mode=mode, patch=dry_run, repository=place, wait=wait
         )
+
+    def update(
+        self,
+        *,
+        onto: str | None = None,
+        repository: str | Path | None = None,
+        resolve: bool = False,
+        dry_run: bool = False,
+        note: str | None = None,
+        wait: float = 0.0,
+    ) -> UpdateResult:
+        """Bring later commits of the source repository into the workspace. Like `logist job update`.
+
+        `onto`: a commit or branch instead of the checked-out one. `repository`: another one, such as a clone. `resolve`:
+        if files conflict, the agent's next task is to resolve them; without it, a conflict raises Refused. `dry_run`:
+        change nothing, and return what would change and what conflicts.
+        """
+        place = Path(repository) if repository is not None else None
+        with self._guard():
+            return job_update.update_job(
+                self._context,
+                self.id,
+                onto=onto,
+                repository=place,
+                resolve=resolve,
+                dry_run=dry_run,
+                note=note,
+                wait=wait,
+            )
 
     def fork(self, at: int | None = None, *, job_id: str | None = None, note: str | None = None) -> Job:
         """Create a new job that begins like this one, up to interaction `at`. Like `logist job fork`."""

@@ -325,6 +325,8 @@ def test_the_other_methods_do_what_their_commands_do(create: Callable[..., Proje
     copy = job.fork(job_id="copy")
     assert copy.status is Status.APPROVAL_REQUIRED
     job.approve()
+    assert not job.update(dry_run=True).update.is_needed
+    assert job.update().result.entries == ()
     assert job.merge(dry_run=True).published.files[0].path == "hello.txt"
     assert not (place / "hello.txt").exists()
     job.merge()

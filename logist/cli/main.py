@@ -49,6 +49,10 @@ JOB = {
     "merge": CommandEntry(
         "commands.job.merge:merge", "Merge the work of a successful job into its source repository."
     ),
+    "update": CommandEntry(
+        "commands.job.update:update",
+        "Bring later commits of the source repository into the workspace of a job.",
+    ),
     "reject": CommandEntry("commands.job.decide:reject", "Send the work back with a note."),
     "resubmit": CommandEntry("commands.job.resubmit:resubmit", "Resolve a STUCK job and try again."),
     "role": CommandEntry("commands.job.role:role", "Switch the role that does the work of a job."),

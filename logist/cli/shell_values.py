@@ -44,6 +44,7 @@ TAKEN_BY = {
     "preview": frozenset({"PENDING", "REVIEW_REQUIRED"}),
     "poststep": frozenset({"PENDING", "REVIEW_REQUIRED", "STUCK"}),
     "merge": frozenset({"SUCCESS", "STUCK"}),
+    "update": RESTING - {"WAITING"} | {"SUCCESS"},
     "delete": ENDED,
 }
 """The states in which a job accepts a command, as in the state machine; the other commands accept all jobs."""
@@ -166,10 +167,12 @@ def _is_taken(state: dict[str, Any], command: str, options: dict[str, Any]) -> b
         return status in OVERRIDDEN
     if command == "poststep" and status == "STUCK":
         return kind in ANSWERABLE
-    if command == "merge":
+    if command in ("merge", "update"):
         unmerged = state.get("parent") is None and state.get("merge") != "merged"
-        somewhere = state.get("source") or options.get("repo")
-        return unmerged and bool(somewhere) and (status == "SUCCESS" or kind == "merge")
+        if not unmerged or not (state.get("source") or options.get("repo")):
+            return False
+    if command == "merge":
+        return status == "SUCCESS" or kind == "merge"
     return status in TAKEN_BY[command]
 
 

@@ -21,6 +21,7 @@ from logist.core.model.commands import (
     RestepCommand,
     RoleCommand,
     SpecCommand,
+    UpdateCommand,
 )
 from logist.core.model.words import Kind
 from logist.core.money import amounts
@@ -130,6 +131,9 @@ def _describe_command(kind: Kind, command: RecordedCommand) -> str:
             return f" {switch.from_role} → {switch.to}"
         case Kind.RESTEP:
             return f" to before interaction {cast('RestepCommand', command).to}"
+        case Kind.UPDATE:
+            updated = cast("UpdateCommand", command)
+            return f" to {(updated.after or '')[:12]} of {updated.branch}"
         case Kind.SPEC:
             changed = cast("SpecCommand", command).changed
             return f": {', '.join(changed)}" if changed else ""

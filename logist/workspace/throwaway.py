@@ -39,6 +39,12 @@ def disarm_git(git: Git, root: int) -> bool:
     return True
 
 
+def remove_git(git: Git, root: int) -> None:
+    """Remove `.git` from the workspace `root`."""
+    with safe_open.open_root(git.git_dir) as beside:
+        _remove_entry(beside, root, [b".git"])
+
+
 def _remove_entry(beside: int, top: int, parts: list[bytes]) -> None:
     try:
         with safe_open.open_below(top, parts[:-1], unlocking=True) as parent:

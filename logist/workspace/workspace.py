@@ -254,10 +254,18 @@ class Workspace(WorkspaceReader):
             if clearing:
                 self._remove_paths(top, undoing.list_new_unstored(unstored, now.unstored, target))
             written = restore.apply_tree(self.git, top, now, target)
+            if last.commit not in (None, commit) and self._has_other_base(last.commit or "", commit):
+                # It shows the changes since the base as the work of the agent. Removed before the last checkpoint
+                # moves: if this is killed in between, a missing one is created again.
+                throwaway.remove_git(self.git, top)
         kept = {path: stamp for path, stamp in now.stamps.items() if now.tree[path] == target.get(path)}
         stamps = kept | baseline.pack_reliable_stamps(written, baseline.read_file_system_time(self.git))
         self._move_tip(last.commit, commit)
         baseline.save_baseline(self.git, Baseline.from_tree(commit, target, unstored, stamps))
+
+    def _has_other_base(self, one: str, other: str) -> bool:
+        """Whether one of two checkpoints is based on a later commit of the source than the other."""
+        return objects.find_base(self.git, one) != objects.find_base(self.git, other)
 
     def disarm_git(self) -> None:
         """Remove from the workspace's own `.git` what makes git run programs; create it again if it is

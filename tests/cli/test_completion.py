@@ -150,6 +150,8 @@ def test_only_jobs_that_take_the_command(jobs: Desk) -> None:
         "poststep ": ["ready", "stuck"],
         "merge ": [],
         "merge --repo . ": ["done"],
+        "update ": [],
+        "update --repo . ": ["aside", "done", "draft", "ready", "stuck", "waits"],
         "status ": every,
         "rerun ": every,
         "delete ": ["done"],

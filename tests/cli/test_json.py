@@ -76,6 +76,13 @@ def approved(desk: Desk) -> None:
     desk("job", "approve", "j1")
 
 
+def moved(desk: Desk) -> None:
+    approved(desk)
+    (desk.place / "repo" / "later.txt").write_text("later")
+    support.git(desk.place / "repo", "add", "later.txt")
+    support.git(desk.place / "repo", "commit", "--quiet", "--message", "later")
+
+
 def stuck(desk: Desk) -> None:
     desk.script(answer(command(output={"a": 1}, evidence_files=["a.txt"])), answer("?"))
     pending(desk)
@@ -263,6 +270,10 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job merge", pending, ["j1"], 8),
     ("job merge", approved, ["j1"], 0),
     ("job merge", approved, ["j1", "--dry-run", "--diff"], 0),
+    ("job update", pending, ["j1"], 8),
+    ("job update", approved, ["j1"], 0),
+    ("job update", moved, ["j1", "--dry-run"], 0),
+    ("job update", moved, ["j1"], 0),
     ("job reject", approvable, ["j1", "--note", "x"], 0),
     ("job reject", approvable, ["j1"], 2),
     ("job resubmit", stuck, ["j1", "--note", "x"], 0),

@@ -56,7 +56,7 @@ CHANGES = {
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
-    *("job export", "job fork", "job import", "job merge", "job role"),
+    *("job export", "job fork", "job import", "job merge", "job update", "job role"),
     "gc",
     *("job pack", "job unpack", "job delete"),
     *("role new", "role set"),

@@ -46,9 +46,8 @@ def test_what_is_read_is_written_the_same_and_all_of_it_is_known() -> None:
         assert command.write() == entry.command
         assert not command.model_extra
         seen.add(entry.kind)
-    assert seen == set(Kind) - {
-        Kind.NOTE
-    }  # no earlier version has it; test_inbox.py verifies and replays one
+    # No earlier version has these; test_inbox.py and test_updating.py verify and replay one.
+    assert seen == set(Kind) - {Kind.NOTE, Kind.UPDATE}
 
 
 @pytest.mark.parametrize(

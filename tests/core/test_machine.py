@@ -103,6 +103,21 @@ STUCK              | steward  | merge      | unmerged, fits            | SUCCESS
 STUCK              | system   | merge      | unmerged, fits            | SUCCESS
 STUCK              | steward  | merge      | unmerged, not fits        | STUCK merge doer, same attempts
 STUCK              | system   | merge      | unmerged, not fits        | STUCK merge doer, same attempts
+DRAFT PENDING REVIEW | steward | update    | fits                      | HERE
+APPROVAL           | steward  | update     | fits, not awaiting manual, review     | REVIEW_REQUIRED
+APPROVAL           | steward  | update     | fits, not awaiting manual, not review | HERE
+APPROVAL           | steward  | update     | fits, awaiting manual     | HERE
+STUCK              | steward  | update     | fits, not unmerged, not children differ | HERE
+STUCK              | steward  | update     | fits, unmerged, review    | REVIEW_REQUIRED
+STUCK              | steward  | update     | fits, unmerged, not review, approval     | APPROVAL_REQUIRED end
+STUCK              | steward  | update     | fits, unmerged, not review, not approval | SUCCESS
+SUCCESS            | steward  | update     | fits, review              | REVIEW_REQUIRED
+SUCCESS            | steward  | update     | fits, not review, approval     | APPROVAL_REQUIRED end
+SUCCESS            | steward  | update     | fits, not review, not approval | SUCCESS
+HALTED SUSPENDED   | steward  | update     | fits                      | HERE
+PENDING REVIEW APPROVAL SUCCESS | steward | update | not fits         | PENDING
+STUCK              | steward  | update     | not fits, not in doubt, not children differ | PENDING
+HALTED SUSPENDED   | steward  | update     | not fits, not draft before | BEGUN AGAIN
 """
 
 GROUPS = {
@@ -164,6 +179,7 @@ GUARDS: dict[str, Callable[[Case], bool]] = {
     "too few": lambda c: c.event.gathered == "share",
     "no fit": lambda c: c.event.gathered == "conflict",
     "fits": lambda c: c.event.fits,
+    "draft before": lambda c: c.here is not None and c.here.before == Place(status=Status.DRAFT),
     "unmerged": lambda c: stuck_kind(c) == "merge",
     "answerable": lambda c: stuck_kind(c) in ("agent", "attempts", "in_doubt"),
     "doer stuck": lambda c: stuck_phase(c) == "doer",
@@ -211,7 +227,7 @@ def expected(case: Case) -> str | None:
 def is_as_told(after: Place, told: str, case: Case) -> bool:
     """Whether a place is the one that a `next` cell describes; nothing but the told is left over."""
     here = case.here
-    if told in ("HERE", "BEFORE", "BACK", "HALTED", "SUSPENDED", "HANDED OVER"):
+    if told in ("HERE", "BEFORE", "BACK", "HALTED", "SUSPENDED", "HANDED OVER", "BEGUN AGAIN"):
         return after == special(told, case)
     head, _, attempts = told.partition(", ")
     status, *rest = {"START": "PENDING"}.get(head, head).split()
@@ -244,7 +260,15 @@ def special(told: str, case: Case) -> Place | None:
         return Place(status=Status.SUSPENDED, attempts=here.attempts, before=here)
     if told == "HANDED OVER":
         return Place.model_validate(handed_over(here.model_dump()))
+    if told == "BEGUN AGAIN":
+        return Place.model_validate(begun_again(here.model_dump()))
     return {"HERE": here, "BEFORE": here.before, "BACK": event.back_to}[told]
+
+
+def begun_again(place: dict[str, Any]) -> dict[str, Any]:
+    """The same place, but the doer begins the step again when the job goes on."""
+    before = place["before"]
+    return {**place, "before": begun_again(before)} if before else {"status": "PENDING"}
 
 
 def handed_over(place: dict[str, Any]) -> dict[str, Any]:
@@ -280,6 +304,7 @@ FACTS: dict[Action, tuple[dict[str, Any], ...]] = {
     Action.SPAWN: ({"children": 3}, {"fault": "too many"}),
     Action.COLLECT: ({"gathered": "share"}, {"gathered": "conflict"}),
     Action.MERGE: ({"fits": False},),
+    Action.UPDATE: ({"fits": False},),
 }
 
 
@@ -350,13 +375,15 @@ def test_every_combination_goes_where_the_table_says(status: str) -> None:
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
-def test_what_has_ended_takes_only_restep_rerun_and_what_succeeded_a_merge(status: Status) -> None:
+def test_what_has_ended_takes_only_restep_rerun_and_what_succeeded_a_merge_or_an_update(
+    status: Status,
+) -> None:
     taken = {
         (case.event.who, case.event.action)
         for case in cases(status.value)
         if not isinstance(outcome(case), Refused)
     }
-    merges = {(Who.STEWARD, Action.MERGE), (Who.SYSTEM, Action.MERGE)}
+    merges = {(Who.STEWARD, Action.MERGE), (Who.SYSTEM, Action.MERGE), (Who.STEWARD, Action.UPDATE)}
     more = merges if status is Status.SUCCESS else set()
     assert taken == {(Who.STEWARD, Action.RESTEP), (Who.STEWARD, Action.RERUN)} | more
 
@@ -390,7 +417,7 @@ def test_every_row_is_taken_and_no_two_compete() -> None:
 
 def test_the_rows_are_numbered_as_in_the_design() -> None:
     the_rule_of_refusal = {22}
-    assert {row.number for row in TABLE} == set(range(1, 24)) - the_rule_of_refusal
+    assert {row.number for row in TABLE} == set(range(1, 25)) - the_rule_of_refusal
     assert [row.number for row in TABLE] == sorted(row.number for row in TABLE)
 
 

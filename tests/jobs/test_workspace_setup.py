@@ -18,6 +18,7 @@ from logist.errors import InvalidFile, SetupFailed, Stopped
 from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.base.session import open_session
 from logist.jobs.setup import setup_cache, workspace_setup
+from logist.jobs.steward.job_update import update_job
 from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from logist.jobs.turn import agent_calls
 from tests.jobs.bench import Bench, Json, answer, command
@@ -302,6 +303,21 @@ def test_without_a_lock_file_each_job_runs_the_commands(bench: MakeBench, tmp_pa
         b.step(text)
         assert outcome(b, text)["output"] == text
         b.script({}, [WORK])
+
+
+def test_it_is_done_again_when_an_update_has_changed_a_lock_file(bench: MakeBench, tmp_path: Path) -> None:
+    site = Site(bench, tmp_path, [WORK, PASSES], check="tool")
+    b = site.create()
+    b.step()
+    assert (outcome(b)["output"], site.ran()) == ("the tool of ., with one", 1)
+    changed = "printf two > requirements.txt; git -c user.name=a -c user.email=a@b.c commit -qam 2"
+    subprocess.run(changed, shell=True, cwd=site.repo, check=True)
+    update_job(b.project, "j")
+    b.step()
+    observed = b.history()[-1].observed
+    assert observed is not None
+    assert [each.output for each in observed.checks] == ["the tool of ., with two"]
+    assert site.ran() == 2
 
 
 @pytest.mark.deep

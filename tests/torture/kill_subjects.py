@@ -191,6 +191,17 @@ def finished_late(world: World) -> None:
     support.git(world.place / "repo", "commit", "--quiet", "--message", "theirs")
 
 
+def behind(world: World) -> None:
+    """The job of `stuck`, whose repository has new commits: files that are changed, added and deleted."""
+    stuck(world)
+    repository = world.place / "repo"
+    (repository / "theirs.txt").write_text("theirs\n", "utf-8")
+    (repository / "src" / "lib.py").write_text("theirs\n", "utf-8")
+    (repository / "README.md").unlink()
+    support.git(repository, "add", "--all")
+    support.git(repository, "commit", "--quiet", "--message", "theirs")
+
+
 _MERGE = ("job", "merge", JOB, "--repo", "repo")
 _CREATE = ("job", "create", "--id", JOB, "--prompt", "Do it.")
 _ANSWER = ("--response-string", command("RETRY", "Again."))
@@ -217,6 +228,7 @@ SUBJECTS = {
         Subject("resubmit", _RESUBMIT, stuck),
         Subject("restep", ("job", "restep", JOB, "--to", "2"), stuck, instead=_RESUBMIT),
         Subject("rerun", ("job", "rerun", JOB), stuck, instead=_RESUBMIT),
+        Subject("update", ("job", "update", JOB), behind, _RESUBMIT, instead=_RESUBMIT),
         Subject("cancel", ("job", "cancel", JOB), reviewer_next, ("job", "rerun", JOB)),
         Subject(
             "paid answer that rotates", ("job", "poststep", JOB, *_ANSWER, "--charge", "7"), rotated_first

@@ -48,6 +48,11 @@ def decisions(run: Run) -> None:
     _try(run, names if run.full else names[2:3], _process_and_family, 3)
 
 
+def update(run: Run) -> None:
+    """A job moves onto the current state of its source completely, or not at all."""
+    _try(run, ("update",), _process_and_some_drafts, 3)
+
+
 def recovery(run: Run) -> None:
     """The command that recovers is killed as well."""
     names = ("restep", "step of a worker", "config", "create from a repository")
@@ -259,5 +264,6 @@ CASES = (
     Case("undone", "kill points", 270, undone),
     Case("workflow", "kill points", 400, workflow),
     Case("merge", "kill points", 400, merge),
+    Case("update", "kill points", 150, update),
     Case("rotation", "kill points", 100, rotation),
 )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logist.core.model import Change, Interaction
-    from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand
+    from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand, UpdateCommand
     from logist.jobs.base.result import CommandResult
     from logist.jobs.job_queue import EndedJob
 
@@ -349,6 +349,9 @@ def _describe_decision(entry: Interaction) -> str:
     if entry.kind is Kind.ROLE:
         switch = cast("RoleCommand", plain_command_of(entry))
         return f"role {switch.from_role} -> {switch.to}"
+    if entry.kind is Kind.UPDATE:
+        updated = cast("UpdateCommand", plain_command_of(entry))
+        return f"update to {(updated.after or '')[:12]} of {updated.branch}"
     return entry.kind.value
 
 

@@ -37,6 +37,7 @@ from logist.core.model.commands import (
     RestepCommand,
     ResubmitCommand,
     RoleCommand,
+    UpdateCommand,
 )
 from logist.core.money import amounts
 from logist.core.text.json_object import JsonObject
@@ -170,12 +171,13 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
         "head": None,
         # A note doesn't move the job: in listings by age, the job keeps its place.
         "updated_at": base.updated_at if entry.kind is Kind.NOTE else entry.timestamp,
-        "reason": base.reason if entry.kind in kinds.STAYS else entry.reason,
+        "reason": base.reason if _keeps_reason(base, entry) else entry.reason,
         # The usage of children that a rerun records counts for parent jobs (`sum_usage`); the job itself starts at zero.
         "usage": base.usage if entry.kind is Kind.RERUN else add_usage(base.usage, entry),
         "place": _without_unknown(entry.after),
         **_apply_note(base, entry),
         **_apply_fork(command),
+        **_apply_update(entry, command),
     }
     if entry.checkpoint_after:
         changes["checkpoint"] = entry.checkpoint_after
@@ -195,6 +197,11 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
     changes.update(_apply_plan(base, entry, command))
     after = merge_policy.apply_merge_policy(base, base.model_copy(update=changes), entry, command)
     return workflow_state.apply_workflow(base, after, entry, command) if after.workflow is not None else after
+
+
+def _keeps_reason(base: State, entry: Interaction) -> bool:
+    """Whether the job still waits for the same reason: an update may leave it where it was."""
+    return entry.kind in kinds.STAYS or (entry.kind is Kind.UPDATE and entry.after == base.place)
 
 
 def _without_unknown(place: Place) -> Place:
@@ -277,6 +284,16 @@ def _apply_fork(command: RecordedCommand) -> dict[str, Any]:
     return {"forked": Forked(job=job, at=at, head=head)}
 
 
+def _apply_update(entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
+    """Return the commit that the work is based on from now on, if the interaction is an update.
+
+    An imported history names no checkpoints: the new job doesn't have that commit.
+    """
+    if not isinstance(command, UpdateCommand) or command.after is None or not entry.checkpoint_after:
+        return {}
+    return {"start_checkpoint": command.after}
+
+
 def _apply_answer(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
     response = entry.response
     observed = entry.observed
@@ -308,8 +325,8 @@ def _apply_review(base: State, entry: Interaction, command: RecordedCommand) -> 
     """Return the results of checks and the findings of reviewers for the current step."""
     if entry.after.step != base.step:
         return {"checks": None, "findings": None, "unchanged": None}
-    if isinstance(command, ResubmitCommand) and command.review:
-        return {"checks": None, "unchanged": None}  # a person may have changed files since
+    if isinstance(command, UpdateCommand) or (isinstance(command, ResubmitCommand) and command.review):
+        return {"checks": None, "unchanged": None}  # files may have changed since
     if not isinstance(command, AskCommand) or not _is_answered(entry):
         return {}
     observed = entry.observed or Observed()

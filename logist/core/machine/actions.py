@@ -42,3 +42,4 @@ class Action(StrEnum):
     SPAWN = "spawn"  # the children of a step are created
     COLLECT = "collect"  # the children have finished
     MERGE = "merge"  # the work is merged into its source repository
+    UPDATE = "update"  # later changes of the source repository are merged into the workspace

@@ -63,7 +63,8 @@ _CHILDREN = (
 )
 
 _MERGE = (
-    "logist job merge{job} when the conflicts are resolved, "
+    "logist job update{job} --resolve to have the agent resolve the conflicts, "
+    "or: logist job merge{job} when they are resolved, "
     "or: logist job merge{job} --branch to merge by hand; "
     'or: logist job resubmit{job} --note "..."'
 )

@@ -56,6 +56,6 @@ class Event:
     gathered: Literal["reached", "share", "conflict"] = "reached"
     """COLLECT: enough of the children succeeded, too few did, or their work conflicts."""
     fits: bool = True
-    """MERGE: the work doesn't conflict with the current repository."""
+    """MERGE, UPDATE: the work doesn't conflict with the current repository."""
     job: str = ANY_JOB
     """The id of the job, for the commands in error messages."""

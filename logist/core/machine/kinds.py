@@ -42,6 +42,8 @@ class KindFacts(NamedTuple):
     """It stops a running agent and doesn't read job.yaml, so that a job with an invalid one can be stopped."""
     returns: bool = False
     """The job goes back to an earlier state, including its workspace."""
+    restores: bool = False
+    """It replaces files of the workspace by those of a checkpoint; `find_unfinished_restore` asks for that."""
     prompts_note: bool = False
     """Its note becomes part of the next prompt."""
     leaves_files: bool = False
@@ -54,7 +56,9 @@ class KindFacts(NamedTuple):
 
 KINDS: Mapping[Kind, KindFacts] = {
     Kind.ASK: KindFacts("AskCommand", actor=Actor.AGENT, asks_agent=True),
-    Kind.RECOVER: KindFacts("RecoverCommand", actor=Actor.SYSTEM, asks_agent=True, needs_more=True),
+    Kind.RECOVER: KindFacts(
+        "RecoverCommand", actor=Actor.SYSTEM, asks_agent=True, restores=True, needs_more=True
+    ),
     Kind.CREATE: KindFacts("CreateCommand", Action.CREATE, starts=True),
     Kind.SPEC: KindFacts("SpecCommand", actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
     Kind.FORK: KindFacts("ForkCommand", stays=True, prompts_note=True, needs_more=True),
@@ -97,12 +101,15 @@ KINDS: Mapping[Kind, KindFacts] = {
         stops=True,
         leaves_files=True,
     ),
-    Kind.RESTEP: KindFacts("RestepCommand", Action.RESTEP, returns=True, prompts_note=True),
-    Kind.RERUN: KindFacts("RerunCommand", Action.RERUN, starts=True, returns=True, prompts_note=True),
+    Kind.RESTEP: KindFacts("RestepCommand", Action.RESTEP, returns=True, restores=True, prompts_note=True),
+    Kind.RERUN: KindFacts(
+        "RerunCommand", Action.RERUN, starts=True, returns=True, restores=True, prompts_note=True
+    ),
     Kind.HALT: KindFacts("HaltCommand", Action.HALT, Actor.SYSTEM, leaves_files=True),
     Kind.SPAWN: KindFacts("SpawnCommand", Action.SPAWN, Actor.SYSTEM, needs_more=True),
     Kind.COLLECT: KindFacts("CollectCommand", Action.COLLECT, Actor.SYSTEM, needs_more=True),
     Kind.MERGE: KindFacts("MergeCommand", Action.MERGE, leaves_files=True, needs_more=True),
+    Kind.UPDATE: KindFacts("UpdateCommand", Action.UPDATE, restores=True, prompts_note=True, needs_more=True),
 }
 
 
@@ -148,6 +155,7 @@ STARTS = select_kinds(lambda facts: facts.starts)
 ENDS = select_kinds(lambda facts: facts.ends)
 STOPS = select_kinds(lambda facts: facts.stops)
 RETURNS = select_kinds(lambda facts: facts.returns)
+RESTORES = select_kinds(lambda facts: facts.restores)
 PROMPTS_NOTE = select_kinds(lambda facts: facts.prompts_note)
 LEAVES_FILES = select_kinds(lambda facts: facts.leaves_files)
 KEEPS_TURNS = select_kinds(lambda facts: facts.keeps_turns)

@@ -44,6 +44,7 @@ class TransitionRow:
 
 RESTING = frozenset(Status) - TERMINAL
 ASKED = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
+UPDATABLE = RESTING | {Status.SUCCESS}
 MERGEABLE = frozenset({Status.SUCCESS, Status.STUCK})
 STEWARD = frozenset({Who.STEWARD})
 SYSTEM = frozenset({Who.SYSTEM})
@@ -179,6 +180,8 @@ TABLE: tuple[TransitionRow, ...] = (
     _build_row(
         23, MERGEABLE, STEWARD | SYSTEM, Action.MERGE, to.get_stuck(StuckKind.MERGE), to.has_merge_conflict
     ),
+    _build_row(24, UPDATABLE, STEWARD, Action.UPDATE, to.renew_place, to.can_update),
+    _build_row(24, UPDATABLE, STEWARD, Action.UPDATE, to.hand_over_conflicts, to.can_hand_over_conflicts),
 )
 
 
@@ -246,7 +249,18 @@ def _build_refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Ref
         return Refused("can't override: the job has no review to override", fix=fix)
     if event.action is Action.RESUME and here.status in HALTED and here.before:
         return Refused(f"can't resume: the limit behind {here.status} was not raised", fix=fix)
+    if event.action is Action.UPDATE and (why := _explain_no_update(here, event, spec)):
+        return Refused(why, fix=fix)
     return Refused(f"can't {_VERBS.get(event.action, event.action)}: the job is {here.status}", fix=fix)
+
+
+def _explain_no_update(here: Place, event: Event, spec: EffectiveSpec) -> str:
+    """Return why a job that has not ended can't be updated, or its conflicts can't go to an agent."""
+    if here.status not in UPDATABLE:
+        return ""
+    if not event.fits and (why := to.explain_no_handover(here, spec)):
+        return f"can't give the conflicts to an agent: {why}"
+    return f"can't update: {to.explain_no_update(here)}"
 
 
 def _find_remedy(here: Place, event: Event, spec: EffectiveSpec) -> str:

@@ -38,6 +38,7 @@ from logist.core.model.commands import (
     ResubmitCommand,
     RoleCommand,
     SpawnCommand,
+    UpdateCommand,
 )
 from logist.core.template import data
 
@@ -99,9 +100,14 @@ def _add_facts(event: Event, command: RecordedCommand) -> Event:
             return replace(event, children=len(command.children), fault=fault, reason=fault)
         case CollectCommand():
             return replace(event, gathered=command.gathered or "reached", reason=command.lack or "")
-        case MergeCommand():
-            return replace(event, fits=not command.conflicts, reason=command.lack or "")
+        case MergeCommand() | UpdateCommand():
+            return _add_merge_facts(event, command)
     return event
+
+
+def _add_merge_facts(event: Event, command: MergeCommand | UpdateCommand) -> Event:
+    lack = command.lack if isinstance(command, MergeCommand) else None
+    return replace(event, fits=not command.conflicts, reason=lack or "")
 
 
 def next_command(state: State, job: str, *, running: bool = False) -> str:

@@ -31,6 +31,8 @@ TASK = "task"
 SPAWNING = frozenset({StepType.FOREACH, StepType.SUBFLOW})
 """Steps that child jobs do."""
 
+_STUCK_ON_CHILDREN = (StuckKind.SHARE, StuckKind.CONFLICT)
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -312,7 +314,7 @@ def _has_no_work_to_review(s: Situation) -> bool:
 
 def _is_stuck_on_children(s: Situation) -> bool:
     """Whether the job is STUCK because of the results of its children."""
-    return s.here.stuck is not None and s.here.stuck.kind in (StuckKind.SHARE, StuckKind.CONFLICT)
+    return s.here.stuck is not None and s.here.stuck.kind in _STUCK_ON_CHILDREN
 
 
 def is_doubt_settled(s: Situation) -> bool:
@@ -340,6 +342,78 @@ def _is_mergeable(s: Situation) -> bool:
     """Whether the job is done except for the merge."""
     stuck = s.here.stuck
     return s.here.status is Status.SUCCESS or (stuck is not None and stuck.kind is StuckKind.MERGE)
+
+
+def find_resting_place(here: Place) -> Place:
+    """Return the place to which a suspended or halted job returns; the same place for other jobs."""
+    return here if here.before is None else find_resting_place(here.before)
+
+
+def explain_no_update(here: Place) -> str:
+    """Return why the files of a job can't change at this place; "" if they can."""
+    resting = find_resting_place(here)
+    stuck = resting.stuck
+    if resting.status is Status.WAITING or (stuck is not None and stuck.kind in _STUCK_ON_CHILDREN):
+        return "its child jobs work on the older state"
+    return ""
+
+
+def explain_no_handover(here: Place, spec: EffectiveSpec) -> str:
+    """Return why no agent can be asked next to resolve conflicts; "" if one can."""
+    resting = find_resting_place(here)
+    if resting.status is Status.DRAFT:
+        return "the job is a DRAFT"
+    if is_in_doubt(resting):
+        return "it is unknown whether the last request was charged"
+    step = _find_step(spec, resting.step)
+    if step is not None and not _is_done_by_agent(step):
+        return f"a person does the step {step.id}" if step.is_manual else f"child jobs do the step {step.id}"
+    return explain_no_update(here)
+
+
+def _is_done_by_agent(step: Step) -> bool:
+    return not step.is_manual and step.step_type not in SPAWNING
+
+
+def can_update(s: Situation) -> bool:
+    return s.event.fits and not explain_no_update(s.here)
+
+
+def can_hand_over_conflicts(s: Situation) -> bool:
+    return not s.event.fits and not explain_no_handover(s.here, s.spec)
+
+
+def renew_place(s: Situation) -> Place:
+    """Return the place after the files have changed: work that was reviewed or approved has to be judged again."""
+    return _renew(s.spec, s.here)
+
+
+def _renew(spec: EffectiveSpec, here: Place) -> Place:
+    if here.before is not None:
+        return here.model_copy(update={"before": _renew(spec, here.before)})
+    is_merging = here.stuck is not None and here.stuck.kind is StuckKind.MERGE
+    is_done = here.status is Status.SUCCESS or is_merging
+    if not is_done and here.awaiting not in ("end", "review"):
+        return here
+    step = _find_step(spec, here.step)
+    if is_step_reviewed(spec, here.step) and (step is None or _is_done_by_agent(step)):
+        return Place(status=Status.REVIEW_REQUIRED, step=here.step)
+    if not is_done:
+        return here
+    if spec.approval is Approval.NONE:
+        return Place(status=Status.SUCCESS, step=here.step)
+    return Place(status=Status.APPROVAL_REQUIRED, awaiting="end", step=here.step)
+
+
+def hand_over_conflicts(s: Situation) -> Place:
+    """Return the place at which the doer of the step resolves the conflicts."""
+    return _start_step_again(s.spec, s.here)
+
+
+def _start_step_again(spec: EffectiveSpec, here: Place) -> Place:
+    if here.before is not None:
+        return here.model_copy(update={"before": _start_step_again(spec, here.before)})
+    return _enter_step(spec, here.step)
 
 
 def has_attempts_left(s: Situation) -> bool:

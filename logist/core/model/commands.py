@@ -324,3 +324,22 @@ class MergeCommand(RecordedCommand):
     lack: str | None = None
     revert: str | None = None
     """The command that undoes the merge."""
+
+
+class UpdateCommand(RecordedCommand):
+    """How the workspace moved onto a later commit of the source repository."""
+
+    before: str | None = None
+    """The commit of the source that the work was based on."""
+    after: str | None = None
+    """The commit that it is based on now; the job's own changes are the difference from it."""
+    repository: str | None = None
+    branch: str | None = None
+    """The branch of the repository, or the name that the steward chose with `--onto`."""
+    commits: int | None = None
+    """How many commits of the repository are new; None if its history was rewritten."""
+    files: list[str] | None = None
+    """The files of the workspace that changed, at most 100."""
+    conflicts: list[str] | None = None
+    """The conflicts that an agent resolves next, each as `path (kind)`."""
+    note: str | None = None

@@ -696,6 +696,20 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "retry_after": (("optional", "float"), None),
         },
     ),
+    "UpdateCommand": (
+        (),
+        {
+            "signature": (("optional", ("record", "Signature")), None),
+            "before": (("optional", "str"), None),
+            "after": (("optional", "str"), None),
+            "repository": (("optional", "str"), None),
+            "branch": (("optional", "str"), None),
+            "commits": (("optional", "int"), None),
+            "files": (("optional", ("list", "str")), None),
+            "conflicts": (("optional", ("list", "str")), None),
+            "note": (("optional", "str"), None),
+        },
+    ),
     "Usage": (
         ("added", "cache_write_tokens", "reasoning_tokens"),
         {

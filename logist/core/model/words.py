@@ -77,6 +77,7 @@ class Kind(Word):
     SPAWN = "spawn"
     COLLECT = "collect"
     MERGE = "merge"
+    UPDATE = "update"
 
 
 class Actor(Word):

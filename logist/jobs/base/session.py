@@ -199,11 +199,11 @@ def _describe_entry(entry: Interaction) -> events.InteractionRecorded:
 def _has_restored_workspace(entry: Interaction) -> bool:
     """True if the interaction restored or changed the workspace.
 
-    It is a restep or a rerun, reverted work, undid what an agent or a check may not change, or merged.
+    It is a restep, a rerun or an update, reverted work, undid what an agent or a check may not change, or merged.
     """
     has_merged = entry.kind is Kind.COLLECT and entry.checkpoint_after != entry.checkpoint_before
     has_undone = entry.observed is not None and bool(entry.observed.found or entry.observed.checks)
-    return entry.kind in (*kinds.RETURNS, Kind.RECOVER) or has_undone or has_merged
+    return entry.kind in kinds.RESTORES or has_undone or has_merged
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from logist.core.model import (
     StuckKind,
 )
 from logist.core.model.commands import MergeCommand
+from logist.core.text.counts import format_count
 from logist.errors import LogistError, Refused, Stopped, UsageError
 from logist.jobs.base import cleaned_files, source_repository, specs
 from logist.jobs.base.result import CommandResult
@@ -91,7 +92,7 @@ def merge_job(
         ) as target:
             published = publishing.publish_work(_build_job_work(session), target, mode, patch=patch)
         if published.how == "conflict" and not by_itself:
-            raise _conflict_error(published, target)
+            raise _conflict_error(session, published, target)
         recorded = (
             pending_entries
             if mode == "branch"
@@ -151,7 +152,7 @@ def _find_target(session: Session, repository: Path | None) -> Target:
     if state.status is not Status.SUCCESS and not is_stuck_at_merge:
         fix = steward.next_command(state, job_id)
         raise Refused(f"can't merge: the job is {state.status}", fix=fix)
-    place = repository or _find_repository(session)
+    place = repository or find_repository(session)
     if place is None:
         fix = f"to merge it into a repository: logist job merge --job {job_id} --repo DIR"
         message = (
@@ -207,7 +208,7 @@ def _refuse_settings_changes(session: Session) -> None:
         raise Refused(message, fix=fix)
 
 
-def _find_repository(session: Session) -> Path | None:
+def find_repository(session: Session) -> Path | None:
     """The repository in the history; if that was moved or never recorded, the one in the spec."""
     recorded = session.state.source
     if recorded is not None and Path(recorded).is_dir():
@@ -256,13 +257,30 @@ def _parse_timestamp(timestamp: str) -> int:
     return int(datetime.fromisoformat(timestamp).timestamp())
 
 
-def _conflict_error(found: Published, target: Target) -> Refused:
-    fix = f"{target.by_branch}; or resolve the conflict in the job, and merge again"
+def _conflict_error(session: Session, found: Published, target: Target) -> Refused:
+    update = f"logist job update --job {session.job.id} --resolve"
+    fix = f"to have the agent resolve it: {update}; or by hand: {target.by_branch}"
     return Refused(_describe_conflict(found), where=str(found.place), fix=fix)
 
 
 def _describe_conflict(found: Published) -> str:
-    return f"merge conflict with {found.into} in: {', '.join(found.conflicts[:MOST_NAMED_FILES])}"
+    files = ", ".join(found.conflicts[:MOST_NAMED_FILES])
+    return f"merge conflict with {found.into} in: {files} ({found.into} has {_count_new(found)})"
+
+
+def _count_new(found: Published) -> str:
+    return format_count(found.ahead, "new commit")
+
+
+def describe_moved_source(job_id: str, found: Published) -> str:
+    """Say that the source has commits that the work was not made with, and what to do; "" if it has none."""
+    update = f"logist job update --job {job_id}"
+    if found.conflicts:
+        return f"to have the agent resolve the conflict as its next task: {update} --resolve"
+    if not found.ahead:
+        return ""
+    count = _count_new(found)
+    return f"{found.into} has {count} that the work was not tested with; to bring them into the job first: {update}"
 
 
 def _record_merge(session: Session, found: Published, *, by_itself: bool) -> list[Interaction]:

@@ -59,8 +59,15 @@ def require_commit(commit: str, git: Git) -> str:
 
 
 def find_first(git: Git) -> str:
-    """Return the first checkpoint."""
-    return git.run("rev-list", "--max-parents=0", BRANCH).decode("ascii").split()[-1]
+    """Return the commit that the work in the last checkpoint is based on: the first checkpoint, or the commit of the
+    source that an update moved it onto.
+    """
+    return find_base(git, BRANCH)
+
+
+def find_base(git: Git, commit: str) -> str:
+    """Return the same for another checkpoint: an update is a merge whose first parent is the commit of the source."""
+    return git.run("rev-list", "--first-parent", "--max-parents=0", commit).decode("ascii").split()[-1]
 
 
 class RecordedCheckpoint(NamedTuple):

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from logist.workspace.git import Git
 
 _FOLDERS = ("objects", "objects/pack", "refs", "refs/heads")
 
@@ -32,3 +36,20 @@ def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, mode), "wb") as file:
         file.write(data)
+
+
+def replace_file(git: Git, name: str, text: str) -> None:
+    """Replace a file of a repository in use, or create it, in one step and durably."""
+    path = git.git_dir / name
+    new = path.with_name(f"{name}.lock")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(new, flags, 0o600), "wb") as file:
+        file.write(text.encode("ascii"))
+        file.flush()
+        git.flush(file.fileno())
+    os.replace(new, path)
+    descriptor = os.open(git.git_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        git.flush(descriptor)
+    finally:
+        os.close(descriptor)

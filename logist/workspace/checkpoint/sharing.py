@@ -99,6 +99,14 @@ def cut_off_parents(git_dir: Path, commit: str, content: bytes) -> None:
             file.write(f"{commit}\n".encode("ascii"))
 
 
+def add_shallow(git: Git, commit: str) -> None:
+    """Tell git durably to ignore the parents of a commit that was copied into a repository in use."""
+    path = git.git_dir / SHALLOW
+    known = read_regular(path).decode("ascii") if path.exists() else ""
+    if commit not in known.split():
+        repository.replace_file(git, SHALLOW, f"{known}{commit}\n")
+
+
 def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 

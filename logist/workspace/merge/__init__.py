@@ -13,19 +13,31 @@ if TYPE_CHECKING:
     from logist.workspace.merge.drafting import FileChange
     from logist.workspace.merge.publish import MODES, Brought, JobWork, Published, find_commit, publish_work
     from logist.workspace.merge.target import Person, Target, find_target, lock_target
+    from logist.workspace.merge.updating import (
+        Conflict,
+        SourceUpdate,
+        UpdateDraft,
+        draft_update,
+        find_update,
+    )
 
 __all__ = [
     "MODES",
     "Brought",
+    "Conflict",
     "FileChange",
     "JobBranch",
     "JobWork",
     "Person",
     "Published",
+    "SourceUpdate",
     "Target",
+    "UpdateDraft",
     "delete_job_branch",
+    "draft_update",
     "find_commit",
     "find_target",
+    "find_update",
     "list_job_branches",
     "lock_target",
     "publish_work",
@@ -37,6 +49,13 @@ load_on_use(
         "branches": ("JobBranch", "delete_job_branch", "list_job_branches"),
         "drafting": ("FileChange",),
         "publish": ("MODES", "Brought", "JobWork", "Published", "find_commit", "publish_work"),
+        "updating": (
+            "Conflict",
+            "SourceUpdate",
+            "UpdateDraft",
+            "draft_update",
+            "find_update",
+        ),
         "target": ("Person", "Target", "find_target", "lock_target"),
     },
 )

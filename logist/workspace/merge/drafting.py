@@ -214,6 +214,11 @@ def is_ancestor(git: Git, older: str, newer: str) -> bool:
     return git.run_for_status("merge-base", "--is-ancestor", older, newer)[0] == 0
 
 
+def count_commits(git: Git, older: str, newer: str) -> int:
+    """Count the commits that `newer` has in its history, and `older` has not."""
+    return int(git.run("rev-list", "--count", f"{older}..{newer}"))
+
+
 def find_first_parent(git: Git, commit: str) -> str | None:
     """Return the first parent of a commit; None if there is none."""
     status, output, _ = git.run_for_status("rev-parse", "--verify", "--quiet", f"{commit}^1")

@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 
 from logist.errors import Refused, StorageError, UsageError
 from logist.quick_dataclass import dataclass
+from logist.regular_files import read_regular
 from logist.workspace import source
-from logist.workspace.checkpoint import objects
+from logist.workspace.checkpoint import objects, repository
 from logist.workspace.git import GIT_PATH, Git, open_unnamed_file
 from logist.workspace.merge import drafting, refs, selecting, staging, worktree
 from logist.workspace.merge.drafting import FileChange, Scratch, Words
@@ -27,6 +28,9 @@ from logist.workspace.merge.target import Person, Target, require_idle
 
 MODES = ("merge", "branch", "look")
 """Merge; only create the branch; change nothing and show what a merge would do."""
+
+BRANCH_COMMITS = "logist-branch"
+"""The file with the commits that `--branch` has made, one a line."""
 
 _AUTHORED = re.compile(rb"> (\d{1,11}) [+-]\d{4}$")
 """Matches the time at the end of the author line of a commit, in seconds since 1970."""
@@ -42,7 +46,7 @@ class JobWork:
     title: str
     git: Git
     base: str
-    """The first checkpoint of the job."""
+    """The commit that the work is based on: the first checkpoint of the job, or what it was updated to."""
     commit: str
     """The last checkpoint of the job."""
     previous: str | None
@@ -77,6 +81,8 @@ class Published:
     conflicts: tuple[str, ...] = ()
     revert: str = ""
     """The command that undoes the merge."""
+    ahead: int = 0
+    """How many commits the checked-out branch has that the work is not based on."""
     blocked: Refused | None = None
     """For a preview: what prevents the merge."""
     patch: str = ""
@@ -156,6 +162,7 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
                 _leave_out_scratch(published, target), blocked=_find_obstacle(work, target, made, published)
             )
         if mode == "branch":
+            _note_branch_commit(work.git, published.commit)
             with worktree.mark_merge(target, work.job_id, index=False):
                 with _prepare_branches(work, target, made, replace(published, after=None)) as move:
                     move()
@@ -182,6 +189,22 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
                 move()
             _flush_branches(target)
         return published
+
+
+def _note_branch_commit(git: Git, commit: str) -> None:
+    """Note in the job's repository which commit its branch gets: `--branch` records nothing in the history, and later
+    work may replace this commit, but not one of the user.
+    """
+    known = _read_branch_commits(git)
+    if commit not in known:
+        repository.replace_file(git, BRANCH_COMMITS, "".join(f"{each}\n" for each in (*known, commit)))
+
+
+def _read_branch_commits(git: Git) -> tuple[str, ...]:
+    try:
+        return tuple(read_regular(git.git_dir / BRANCH_COMMITS).decode("ascii", "replace").split())
+    except FileNotFoundError:
+        return ()
 
 
 def _leave_out_scratch(found: Published, target: Target) -> Published:
@@ -227,17 +250,26 @@ def _draft_commit(work: JobWork, target: Target, made: Scratch) -> _Draft:
 
 def _choose_parent(work: JobWork, target: Target) -> str | None:
     """Return the parent of the job's commit: its earlier commit if that was merged, otherwise the commit that
-    the job started from.
+    the work is based on. An update since that merge has made the work a change of a later commit.
     """
-    if work.previous is not None and target.has_in_history(work.previous):
-        return work.previous
+    previous = work.previous
+    if (
+        previous is not None
+        and target.has_in_history(previous)
+        and not _is_updated_since(work, target, previous)
+    ):
+        return previous
     if target.has_commit(work.base):
         return work.base
     if not objects.read_tree(work.git, work.base):
         return None  # it started with an empty workspace
     short = work.base[:12]
-    message = f"commit {short}, which the job started from, is no longer in this repository"
+    message = f"commit {short}, which the work is based on, is no longer in this repository"
     raise Refused(message, where=str(target.place), fix="choose the repository that has it: --repo DIR")
+
+
+def _is_updated_since(work: JobWork, target: Target, previous: str) -> bool:
+    return target.has_commit(work.base) and not drafting.is_ancestor(target.git, work.base, previous)
 
 
 def _find_reserved(work: JobWork, target: Target) -> bytes | None:
@@ -279,10 +311,14 @@ def _preview_merge(
             preview, how="fast_forward", after=commit, revert=_build_revert(target, commit, "fast_forward")
         )
     if mode == "branch":
-        return preview
+        return replace(preview, ahead=drafting.count_commits(git, commit, head))
+    preview = replace(preview, ahead=drafting.count_commits(git, commit, head))
     tree, conflicts = drafting.merge_trees(git, head, commit, target)
     if conflicts:
         return replace(preview, how="conflict", conflicts=tuple(conflicts))
+    if tree == drafting.read_tree_id(git, head):  # for example a pull request that was squashed or rebased
+        known = commit if target.has_commit(commit) else None
+        return replace(preview, how="already", commit=known, after=head, ahead=0)
     text = Words(work.title, work.job_id).build_text(f"Merge job {work.job_id}: ")
     merged = drafting.create_commit(git, tree, [head, commit], text)
     return replace(preview, how="merge", after=merged, revert=_build_revert(target, merged, "merge"))
@@ -348,7 +384,7 @@ def _prepare_branches(
     # Send only what the target lacks, in one pack: loose objects would be flushed one by one.
     known = [name for name in (target.head, work.base, work.previous) if name and target.has_commit(name)]
     revisions = "\n".join([*wanted, "--not", *known, ""]).encode("ascii")
-    _send_objects(made.git, target.git, revisions)
+    send_objects(made.git, target.git, revisions)
     worktree.flush_folder(target.common / "objects" / "pack")
     reason = f"logist job merge --job {work.job_id}"
     with refs.prepare_updates(target, _set_log_identity(work, target), moved, reason) as move:
@@ -362,7 +398,7 @@ def _flush_branches(target: Target) -> None:
     worktree.flush_folder(target.git.git_dir)
 
 
-def _send_objects(origin: Git, to: Git, revisions: bytes) -> None:
+def send_objects(origin: Git, to: Git, revisions: bytes) -> None:
     """Copy the objects of these commits to a repository, as one pack."""
     with open_unnamed_file() as revision_file:
         revision_file.write(revisions)
@@ -390,7 +426,7 @@ def _require_free_branch(work: JobWork, target: Target, made: Scratch, found: Pu
     if not tip or tip == found.commit:
         return tip or None
     ours = (
-        tip in (work.previous, *work.recorded)
+        tip in (work.previous, *work.recorded, *_read_branch_commits(work.git))
         or drafting.is_same(git, tip, found.commit or tip)
         or (target.head is not None and drafting.is_ancestor(git, tip, target.head))
     )

@@ -16,7 +16,7 @@ from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
-    from logist.workspace.merge import FileChange, Published
+    from logist.workspace.merge import Published
 
 LISTED = 50
 """Files listed for people; --json has all."""
@@ -73,6 +73,9 @@ def merge(
         diagnostics += make_warnings(
             ["the patch is truncated; to see all of it with git, create the branch with --branch"]
         )
+    if dry_run or branch_only:
+        moved = job_merge.describe_moved_source(job_id, published)
+        diagnostics += make_warnings([moved] if moved else [])
     if published.blocked is not None:
         diagnostics += (Diagnostic.from_error(published.blocked),)
     if not dry_run:
@@ -87,20 +90,15 @@ def _choose_exit_code(found: Published) -> int:
 
 
 def _format_merge(found: Published) -> Iterator[Line]:
-    for change in found.files[:LISTED]:
-        yield (f"  {_format_counts(change):>12}  ", StyledText(change.path))
-    if len(found.files) > LISTED:
-        yield f"  and {len(found.files) - LISTED} more"
+    from logist.cli.show.file_changes import format_file_changes
+
+    yield from format_file_changes(found.files, LISTED)
     for path in found.conflicts:
         yield ("  conflict: ", StyledText(path, "red"))
     for line in found.patch.splitlines():
         yield (StyledText(line, STYLES.get(line[:1], "")),)
     if found.revert:
         yield (StyledText(f"To undo: {found.revert}", "dim"),)
-
-
-def _format_counts(change: FileChange) -> str:
-    return "binary file" if change.added is None else f"+{change.added} -{change.deleted}"
 
 
 def _build_data(found: Published, said: str) -> dict[str, Any]:
@@ -116,6 +114,7 @@ def _build_data(found: Published, said: str) -> dict[str, Any]:
         "files": [change._asdict() for change in found.files],
         "left_out": list(found.left_out),
         "conflicts": list(found.conflicts),
+        "ahead": found.ahead,
         "revert": found.revert or None,
         "patch": found.patch or None,
         "whole": found.whole,

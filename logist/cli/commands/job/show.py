@@ -65,11 +65,13 @@ def show(
     state = read_state(job)
     job_spec = read_job_spec(job)
     spec = job_spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    entries = [entry for entry in read_interactions(job) if entry.kind in ("ask", "note", *DECISIONS)]
+    entries = [
+        entry for entry in read_interactions(job) if entry.kind in ("ask", "note", "update", *DECISIONS)
+    ]
     asked = [entry for entry in entries if entry.kind == "ask"]
     answers = [build_entry_row(entry) for entry in asked]
     notes = [_build_note(entry) for entry in entries if entry.kind == "note"]
-    decided = [entry for entry in entries if entry.kind in DECISIONS]
+    decided = [entry for entry in entries if entry.kind == "update" or entry.kind in DECISIONS]
     decisions = [line for entry in decided for line in format_decision(entry)]
     kind = state.place.stuck.kind if state.place.stuck else None
     last = asked[-1] if asked else None

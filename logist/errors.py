@@ -7,7 +7,8 @@
     ├── SetupFailed             5   a command of `workspace.setup` failed
     ├── ProviderError           6   the model's provider: auth, rate limit, network, timeout, missing extra
     ├── Refused                 8   not allowed in the current state of the job
-    │   └── Busy                8   another process is working on the job
+    │   ├── Busy                8   another process is working on the job
+    │   └── NewerFormat         8   a newer Logist wrote the file, in a format that this one can't read
     ├── ReplayDiffers           9   a recorded history now gives a different result
     ├── Damaged                10   history or state don't verify; nothing was written
     └── Stopped          130, 143   stopped by SIGINT or SIGTERM
@@ -109,6 +110,12 @@ class Busy(Refused):
     """Another process works on the job. Exit code 8."""
 
     code = "busy"
+
+
+class NewerFormat(Refused):
+    """A newer Logist wrote the file, in a format that this one can't read. Exit code 8."""
+
+    code = "newer_format"
 
 
 class ReplayDiffers(LogistError):

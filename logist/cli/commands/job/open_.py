@@ -35,6 +35,7 @@ def open_(
     from logist.cli.context import open_job
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
+    job.require_known_format()
     if job.workspace.is_symlink() or not job.workspace.is_dir():
         fix = f"logist job verify --job {job.id}"
         raise Damaged("the workspace is missing", where=str(job.workspace), fix=fix)

@@ -52,9 +52,9 @@ FIXTURE = FileFormat("fixture", 1, "`fixture.json` of `job export`", "`fixture`"
 DATASET = FileFormat("dataset", 1, "lines of `job export --dataset`", "`dataset` in each line", "reads none")
 NOTIFICATION = FileFormat("notification", 1, "the JSON for hooks", "`version`", "reads none")
 CONFIG = FileFormat("config", 1, "`config.yaml`", "none: always the newest", "names the unknown key (5)")
-ROLE = FileFormat("role", 1, "`roles/*.yaml`", "none: always the newest", "names the unknown key (5)")
+ROLE = FileFormat("role", 1, "`roles/`", "none: always the newest", "warns about what it doesn't know")
 WORKFLOW = FileFormat(
-    "workflow", 1, "`workflows/`", "none: always the newest", "names what it doesn't know (5)"
+    "workflow", 1, "`workflows/`", "none: always the newest", "warns about what it doesn't know"
 )
 
 FORMATS = (

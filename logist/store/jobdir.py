@@ -313,10 +313,17 @@ class JobDir:
         with suppress(Damaged, StorageError):
             self.load()
 
+    def _read_newer_writer(self) -> object:
+        """The version of Logist that a state.json of a newer format names; None if the state is not the newer record."""
+        with suppress(Damaged, StorageError):
+            state = self._parse_state(files.read_bytes(self.state_file)) or {}
+            return state.get("logist") if is_newer(state.get("version", 1)) else None
+        return None
+
     def _require_known_format(self, record: JsonObject) -> None:
         """Raise Refused for a state or an interaction of a newer format: what else it says may mean something else."""
         if is_newer(version := record.get("version", 1)):
-            message = describe_newer(f"job {self.id}", version, record.get("logist"))
+            message = describe_newer(f"job {self.id}", version, self._read_newer_writer())
             raise NewerFormat(message, where=str(self.path), fix=UPGRADE)
 
     def _verify_state(self, state: JsonObject | None) -> JsonObject | None:

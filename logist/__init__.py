@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+from logist.version import __version__
 
 _MODULES = {
     "logist.agents.function": ("AgentAnswer", "AgentFunction", "AgentRequest"),

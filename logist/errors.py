@@ -9,6 +9,7 @@
     ├── Refused                 8   not allowed in the current state of the job
     │   ├── Busy                8   another process is working on the job
     │   └── LowOnSpace          8   too little space is left on the disk to begin a step
+    │   └── NewerFormat         8   a newer Logist wrote the file, in a format that this one can't read
     ├── ReplayDiffers           9   a recorded history now gives a different result
     ├── Damaged                10   history or state don't verify; nothing was written
     └── Stopped          130, 143   stopped by SIGINT or SIGTERM
@@ -116,6 +117,12 @@ class LowOnSpace(Refused):
     """Less than `min_free_bytes` is left on the disk, so no step begins. Exit code 8."""
 
     code = "low_on_space"
+
+
+class NewerFormat(Refused):
+    """A newer Logist wrote the file, in a format that this one can't read. Exit code 8."""
+
+    code = "newer_format"
 
 
 class ReplayDiffers(LogistError):

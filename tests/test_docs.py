@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from logist import formats
 from logist.config.settings import Settings
 from logist.core.model import Interaction, JobSpec, Kind, Role, State, Status
 from logist.core.model.state import STATE_FIELDS
@@ -51,6 +52,15 @@ def test_every_field_is_explained(name: str, model: type[State | Interaction | J
     fields = STATE_FIELDS if model is State else model.model_fields
     missing = [field for field in fields if not re.search(rf"`{field}[`.]", text)]
     assert missing == []
+
+
+def test_the_table_of_versions_is_that_of_the_code() -> None:
+    table = page("job-directory.md").partition("\n## Versions")[2]
+    rows = [
+        f"| {each.name} | {each.version} | {each.files} | {each.recorded_in} | {each.if_newer} |"
+        for each in formats.FORMATS
+    ]
+    assert [line for line in table.splitlines() if line.startswith("|")][2:] == rows
 
 
 def test_every_setting_is_explained() -> None:

@@ -139,6 +139,7 @@ ROOT = {
     "demo": CommandEntry("commands.demo:demo", "Run a demo job with archived answers; no API key needed."),
     "doctor": CommandEntry("commands.doctor:doctor", "Check this machine and this project for problems."),
     "config": CommandEntry("main:config_group", "Show and change the settings."),
+    "schema": CommandEntry("commands.schema:schema", "Print the JSON schema of a file, for editors."),
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
     "inbox": CommandEntry("commands.inbox.list:inbox", "List what waits for you, and decide one by one."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import Any
 
@@ -40,7 +41,12 @@ def hand_over_job(command: Callable[..., Output], *, asks: bool = False) -> Call
         couriers = early_couriers.begin_to_load(environment, jobs_dir, agent, chosen) if asks else None
         from logist.cli.context import open_project
 
-        return command(open_project(environment, jobs_dir, agent, couriers), chosen, **options)
+        project = open_project(environment, jobs_dir, agent, couriers)
+        if asks:
+            from logist.installed_files import InstalledFiles
+
+            project = replace(project, installed=InstalledFiles())
+        return command(project, chosen, **options)
 
     return update_wrapper(with_job, command)
 

@@ -193,6 +193,13 @@ def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -
     )
 
 
+def complete_schema(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of the schemas for editors."""
+    from logist.jobs.base.editor_schemas import SCHEMAS
+
+    return _filter_by_prefix(SCHEMAS, incomplete)
+
+
 def complete_role_or_file(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:

@@ -8,14 +8,17 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 
 from logist import event_log
 from logist.cli.show import render
-from logist.cli.show.output import exit_code_of_signal
+from logist.cli.show.output import Diagnostic, exit_code_of_signal
 from logist.event_log import events
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import ProjectContext
 
 _AT_ONCE = b"stopped at once; an agent may still be working: the next `logist job step` or `logist run` records its results\n"
 
@@ -85,3 +88,11 @@ def _exit_at_once(code: int) -> NoReturn:
         if select.select([], [2], [], 0)[1]:  # a full pipe, or a terminal after Ctrl-S, would block
             os.write(2, _AT_ONCE)
     os._exit(code)
+
+
+def report_upgrade(project: ProjectContext) -> tuple[Diagnostic, ...]:
+    """Return an error if the run has ended because Logist was upgraded."""
+    if project.stopping() or project.installed is None or not project.was_upgraded():
+        return ()
+    message = f"{project.installed.describe_change()}; no other step begins"
+    return (Diagnostic("error", "upgraded", message, None, "run the command again"),)

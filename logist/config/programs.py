@@ -32,8 +32,11 @@ class UsagePaths(Frozen):
     """The dotted paths of the token counts."""
 
     input: Text
+    """The path of the number of input tokens."""
     output: Text
+    """The path of the number of output tokens."""
     cached: Text | None = None
+    """The path of the number of input tokens from a cache."""
     cached_in_input: bool = True
     """Whether `input` includes cached tokens."""
 
@@ -42,9 +45,11 @@ class ProgramEntry(Frozen):
     """An agent program of the user; placeholders are in braces, for example `{model}`."""
 
     argv: Annotated[tuple[Text, ...], Field(min_length=1)]
+    """The program and its arguments."""
     prompt: Literal["stdin", "file", "argument"] = "stdin"
     """How the program gets the prompt: on stdin, in the file `{prompt_file}`, or as the argument `{prompt}`."""
     output: Literal["text", "json", "jsonl"] = "text"
+    """What it prints: text, one JSON value, or one JSON value in each line."""
     read_from: Inside | None = None
     """The file in its home with the output; None means standard output."""
     where: dict[Text, str] = Field(default_factory=dict)
@@ -54,10 +59,13 @@ class ProgramEntry(Frozen):
     error: Text | None = None
     """The path of a value that exists only after a failure."""
     usage: UsagePaths | None = None
+    """Where its output has the numbers of tokens."""
     cost: Text | None = None
     """The path of the cost that the program reports, in US dollars."""
     session: Text | None = None
+    """The path of the name under which it stores its conversation."""
     environment: dict[Variable, str] = Field(default_factory=dict)
+    """Variables with their values."""
     files: dict[Inside, str] = Field(default_factory=dict)
     """Files to write to its home before the start; here `{key}` is replaced by the API key."""
     pass_key_as: Variable | None = None

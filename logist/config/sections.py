@@ -94,19 +94,29 @@ class ModelEntry(Frozen):
     """The model for a short name; prices are in US dollars per million tokens."""
 
     provider_model: Name
+    """The provider and its name for the model: `PROVIDER/MODEL`."""
     endpoint: Endpoint | None = None
+    """The base URL, if it is not that of the provider."""
     api_key_env: Name | None = None
+    """The environment variable with the key, if it is not that of the provider."""
     price: Literal["free"] | None = None
     """`free` instead of prices, for a model on the user's own machine."""
     input_price: Price | None = None
+    """Of input that is not from a cache."""
     output_price: Price | None = None
+    """Of output."""
     cached_price: Price | None = None
+    """Of input from a cache; default: `input_price`."""
     cache_write_price: Price | None = None
+    """Of input that is stored in a cache; default: `input_price`."""
     reasoning_price: Price | None = None
+    """Of reasoning tokens; default: `output_price`."""
     tiers: tuple[ConfiguredTier, ...] = ()
     """Other prices for requests with a long input."""
     max_output_tokens: Count = 8192
+    """The maximum number of tokens of one answer."""
     context_window: Count | None = None
+    """The maximum number of tokens in one request and its answer."""
 
     @model_validator(mode="after")
     def _check_prices(self) -> Self:
@@ -130,14 +140,21 @@ class Notify(Frozen):
     """The hooks: commands that run at an event, with its JSON on standard input."""
 
     stuck: Command | None = None
+    """A job becomes STUCK."""
     approval: Command | None = None
+    """A job waits for approval."""
     halted: Command | None = None
+    """A job has reached a limit."""
     done: Command | None = None
+    """A job has ended."""
     merged: Command | None = None
+    """The work of a job was merged."""
     queue_empty: Command | None = None
+    """`logist run` has nothing more to do."""
     environment: tuple[VariableName, ...] = ()
     """Names of variables that the commands get from your environment."""
     timeout_seconds: Above = 60
+    """For each command."""
 
 
 class SetupRules(Frozen):
@@ -168,7 +185,9 @@ class ContextRules(Frozen):
     """How much of the workspace goes into a prompt."""
 
     max_file_bytes: Annotated[int, Field(ge=0)] = 65_536
+    """How much text of one file a prompt may contain."""
     max_total_bytes: Annotated[int, Field(ge=0)] = 262_144
+    """How much text of all files together a prompt may contain."""
     listing_limit: Annotated[int, Field(ge=0)] = 500
     budget_tokens: Count = 100_000
     """Maximum tokens of a prompt; less for a model with a smaller context window."""

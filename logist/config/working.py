@@ -34,8 +34,12 @@ class SandboxRules(Frozen):
     mode: Literal["auto", "required", "off"] = "auto"
     """`auto`: the best that works on this machine, with a warning if none does."""
     memory_bytes: Count = 8 << 30
+    """The memory of all processes together."""
     processes: Count = 512
+    """How many processes at the same time."""
     file_bytes: Count = 2 << 30
+    """The size of a file that they write."""
     output_bytes: Count = 16 << 20
+    """How much of what they print is kept."""
     readable: tuple[Name, ...] = ()
     """More paths that they may read, absolute."""

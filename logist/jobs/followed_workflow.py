@@ -21,7 +21,7 @@ from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.store.settled_state import load_settled_state
 
-STORED_ONLY = ("head", "checksum")
+STORED_ONLY = ("head", "logist", "checksum")
 UNKNOWN = "?"
 """Status of a child whose state can't be read."""
 

@@ -106,7 +106,7 @@ def run_job(
     while True:
         result = do_step(project, job_id, choice)
         on_step(result)
-        if is_provider_failing(result) or project.stopping():
+        if is_provider_failing(result) or not project.may_begin_work():
             return result
         if result.state.status is Status.WAITING:
             if not family_too or project.detach:
@@ -429,14 +429,14 @@ def _wait_for_providers(
         and only(job_id)
         and not _is_in_other_run(project, job_id)
     }
-    if not waits or project.stopping():
+    if not waits or not project.may_begin_work():
         return False
     began = clock.monotonic()
     due = began + min(outages.count_left(clock, wait) for wait in waits.values())
     if due > deadline:
         return False
     load_all()  # Logist may be upgraded meanwhile: its modules must fit each other
-    while clock.monotonic() < due and not project.stopping():
+    while clock.monotonic() < due and project.may_begin_work():
         for job_id, wait in waits.items():
             outages.show_wait(project, job_id, wait, clock.monotonic() - began)
         threading.Event().wait(outages.LOOK_SECONDS)
@@ -444,7 +444,7 @@ def _wait_for_providers(
             break  # a person has removed the file, or moved the job on
     for job_id in waits:
         project.progress.remove(job_id)
-    return not project.stopping()
+    return project.may_begin_work()
 
 
 def _is_in_other_run(project: ProjectContext, job_id: str) -> bool:
@@ -508,11 +508,11 @@ class ReadyJobs:
             claim.release()
 
     def take(self, begun: Container[str], *, is_idle: bool) -> str | None:
-        """Remove and return the first ready job that has not begun; None if there is none, or after a stop.
+        """Remove and return the first ready job that has not begun; None if there is none, or no work may begin.
 
         `is_idle`: no job is running, so the run ends if there is none.
         """
-        if self._project.stopping():
+        if not self._project.may_begin_work():
             return None
         now = self._project.clock.monotonic()
         if now < self._valid_until and (job_id := self._take_listed(begun)):

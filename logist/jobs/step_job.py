@@ -30,7 +30,7 @@ from logist.core.money import money
 from logist.core.step import step
 from logist.core.step.step import Idle, StepPlan
 from logist.core.text import surrogates
-from logist.errors import Busy, ProviderError, Refused
+from logist.errors import Busy, InvalidFile, LogistError, ProviderError, Refused, StorageError
 from logist.event_log import events
 from logist.jobs.base import family, free_space
 from logist.jobs.base.result import CommandResult
@@ -79,6 +79,17 @@ def do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandResu
 
     If the provider is not available, waits for it as long as `choice.provider_wait`, without the job's lock.
     """
+    try:
+        return _do_step(project, job_id, choice)
+    except Exception as error:
+        # A module or a schema of a newer version can fail in any way here. Nothing that is recorded depends on it.
+        is_expected = isinstance(error, LogistError) and not isinstance(error, StorageError | InvalidFile)
+        if not is_expected and project.was_upgraded(at_once=True):
+            raise agent_calls.build_upgraded_error(project, job_id) from error
+        raise
+
+
+def _do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandResult:
     deadline = project.clock.monotonic() + choice.provider_wait
     result = _step_locked(project, job_id, choice)
     while result.wait is not None and outages.sleep_until_next_try(

@@ -22,7 +22,8 @@ from typing import BinaryIO, NamedTuple
 
 from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
-from logist.errors import Damaged, Refused, StorageError
+from logist.errors import Damaged, NewerFormat, StorageError
+from logist.formats import JOB, UPGRADE, describe_newer, is_newer
 from logist.regular_files import MOST
 from logist.store import files
 
@@ -91,7 +92,7 @@ def format_header(segment: int = 1, first_sequence: int = 1, previous: str | Non
     """The first line of a history file."""
     quoted = f'"{previous}"' if previous else "null"
     return (
-        f'{{"version":1,"segment":{segment},"first_sequence":{first_sequence},'
+        f'{{"version":{JOB.version},"segment":{segment},"first_sequence":{first_sequence},'
         f'"previous":{quoted},"interactions": [\n'
     ).encode()
 
@@ -106,13 +107,8 @@ def read_header(file: BinaryIO, path: Path) -> Header:
     if match is None:
         raise Damaged("the first line of the history is damaged", where=str(path), fix=suggest_restore(path))
     version, segment, first = (int(match[n]) for n in (1, 2, 3))
-    if version > 1:
-        fix = "use the version of Logist that wrote it, or a newer one"
-        raise Refused(
-            f"unsupported history version {version}: this version of Logist reads version 1",
-            where=str(path),
-            fix=fix,
-        )
+    if is_newer(version):
+        raise NewerFormat(describe_newer("the history", version), where=str(path), fix=UPGRADE)
     previous = match[4].decode() if match[4] else None
     if version < 1 or not (segment == 1) == (first == 1) == (previous is None):
         raise Damaged(

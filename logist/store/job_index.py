@@ -33,6 +33,7 @@ from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
+from logist.formats import INDEX
 from logist.regular_files import read_regular
 from logist.store.listing import Glance, list_job_ids, list_unpublished, read_glances
 from logist.store.provider_wait import ProviderWait, read_wait
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 FOLDER = ".index"
 LEAST_JOBS = 1_000
 """An index is made for so many jobs. To read fewer takes no longer than to load SQLite and compare stamps."""
-FORMAT = 2
+FORMAT = INDEX.version
 """Higher if the tables, or what `build_job_row` returns for a state, are different."""
 BATCH = 500
 """Jobs in one transaction, or one query. Other commands wait for a transaction, so it takes only milliseconds."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from logist import store  # its modules are loaded on first use: few commands need more than one or two
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
-from logist.errors import Damaged, Refused, StorageError, UsageError
+from logist.errors import Damaged, NewerFormat, Refused, StorageError, UsageError
+from logist.formats import JOB, UPGRADE, describe_newer, is_newer
 from logist.regular_files import MOST
 from logist.store import HISTORY, SIGNATURES, WAIT, files, history, job_index
 from logist.store.cleaned import UNDER_WAY
@@ -22,6 +23,7 @@ from logist.store.entries import Position, suggest_restore
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
 from logist.store.listing import BATCHES, REBUILD, has_seen_all, list_job_ids, list_unpublished
 from logist.store.settled_state import compute_checksum
+from logist.version import __version__
 
 if TYPE_CHECKING:
     from logist.store.cleaned import Cleaned
@@ -276,8 +278,11 @@ class JobDir:
         end.
         """
         # Read the state first: it is written after the history, so a writer can't make it newer than what we read.
-        state = self._verify_state(self.read_state())
-        return LoadedJob(state, *history.read_entries_after(self.history_file, self._parse_head(state)))
+        state = self._verify_state(self._parse_state(files.read_bytes(self.state_file)))
+        loaded = LoadedJob(state, *history.read_entries_after(self.history_file, self._parse_head(state)))
+        for entry in loaded.entries:
+            self._require_known_format(entry)
+        return loaded
 
     def read_entries(self) -> Iterator[JsonObject]:
         """Yield the whole history in order, one entry in memory at a time.
@@ -286,6 +291,7 @@ class JobDir:
         head, last = self._parse_head(self.read_state()), 0
         for entry in history.read_all_entries(self.history_file):
             last = entry["sequence"]
+            self._require_known_format(entry)
             yield entry
         if head and last < head.sequence:
             message = f"interaction {last + 1} is missing or damaged"
@@ -320,6 +326,7 @@ class JobDir:
         for one too large to be read again.
         """
         body = {key: value for key, value in state.items() if key != "checksum"}
+        body = {"version": body.pop("version", JOB.version), "logist": __version__, **body}
         data = files.dump_pretty({**body, "checksum": compute_checksum(body)})
         if len(data) > MOST:
             message = f"state.json is too large: {len(data):,} bytes, the limit is {MOST:,} bytes"
@@ -332,7 +339,9 @@ class JobDir:
 
     def read_state(self) -> JsonObject | None:
         """Read state.json quickly, without checking its checksum; None if it is missing."""
-        return self._parse_state(files.read_bytes(self.state_file))
+        state = self._parse_state(files.read_bytes(self.state_file))
+        self._require_known_format(state or {})
+        return state
 
     def is_behind(self, state: JsonObject) -> bool:
         """True if the history has entries that `state` does not cover, or must be read to find out."""
@@ -349,11 +358,30 @@ class JobDir:
             raise self._damaged_state_error("state.json is not a JSON object")
         return state
 
+    def require_known_format(self) -> None:
+        """Raise NewerFormat if a newer Logist wrote the job, for a command that doesn't read its state."""
+        with suppress(Damaged, StorageError):
+            self.load()
+
+    def _read_newer_writer(self) -> object:
+        """The version of Logist that a state.json of a newer format names; None if the state is not the newer record."""
+        with suppress(Damaged, StorageError):
+            state = self._parse_state(files.read_bytes(self.state_file)) or {}
+            return state.get("logist") if is_newer(state.get("version", 1)) else None
+        return None
+
+    def _require_known_format(self, record: JsonObject) -> None:
+        """Raise Refused for a state or an interaction of a newer format: what else it says may mean something else."""
+        if is_newer(version := record.get("version", 1)):
+            message = describe_newer(f"job {self.id}", version, self._read_newer_writer())
+            raise NewerFormat(message, where=str(self.path), fix=UPGRADE)
+
     def _verify_state(self, state: JsonObject | None) -> JsonObject | None:
         if state is not None and state.get("checksum") != compute_checksum(state):
             raise self._damaged_state_error(
                 "state.json failed verification: it was changed, or a part of it was lost"
             )
+        self._require_known_format(state or {})  # only now: a flipped bit is damage, and no newer format
         return state
 
     def _parse_head(self, state: JsonObject | None) -> Position | None:
@@ -380,7 +408,12 @@ class JobDir:
 
     def examine_history(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
         """How far the history is proven, and all problems; `each` is called with every proven entry."""
-        proof = store.verification.examine_history(self.history_file, each)
+
+        def take(entry: JsonObject) -> None:
+            self._require_known_format(entry)
+            each(entry)
+
+        proof = store.verification.examine_history(self.history_file, take)
         state_problem = self._find_state_problem(proof)
         if state_problem is None:
             return proof

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError, UsageError
+from logist.formats import describe_newer, is_newer
 from logist.regular_files import READING, read_regular
 
 _ASKED = ("PENDING", "REVIEW_REQUIRED")
@@ -41,6 +42,8 @@ class Glance(NamedTuple):
     """An exchange is in flight, or was when a command was killed; the holder of the lock shows which."""
     behind: bool = False
     """The history does not end with the last interaction that `state` includes."""
+    is_newer: bool = False
+    """A newer Logist wrote the job, in a format that this one can't read."""
 
 
 def list_job_ids(jobs_dir: str) -> list[str]:
@@ -121,7 +124,10 @@ def read_glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance
         except (ValueError, RecursionError):
             yield Glance(job_id, None, "state.json is not valid JSON")
         else:
-            if isinstance(state, dict):
+            if isinstance(state, dict) and is_newer(version := state.get("version", 1)):
+                message = describe_newer(f"job {job_id}", version, state.get("logist"))
+                yield Glance(job_id, None, message, is_newer=True)
+            elif isinstance(state, dict):
                 asked = state.get("status") in _ASKED and os.access(f"{folder}/inflight/1.request", os.F_OK)
                 yield Glance(job_id, state, None, asked, behind=not has_seen_all(folder, state))
             else:

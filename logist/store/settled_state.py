@@ -7,6 +7,7 @@ from typing import Any
 
 from logist.digests import compute_sha256
 from logist.errors import StorageError
+from logist.formats import is_newer
 from logist.regular_files import read_regular
 from logist.store.files import dump_json
 from logist.store.listing import has_seen_all
@@ -19,7 +20,7 @@ def load_settled_state(folder: str) -> dict[str, Any] | None:
     """
     try:
         state: dict[str, Any] = json.loads(read_regular(f"{folder}/state.json"))
-        verified = state["checksum"] == compute_checksum(state)
+        verified = state["checksum"] == compute_checksum(state) and not is_newer(state.get("version", 1))
     except (OSError, ValueError, RecursionError, TypeError, KeyError):
         return None
     return state if verified and has_seen_all(folder, state) else None

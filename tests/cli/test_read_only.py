@@ -19,6 +19,7 @@ FSYNCS = 10
 LOOKS: dict[str, list[list[str]]] = {
     "config show": [[]],
     "completion": [["bash"], ["zsh"]],
+    "schema": [[], ["role"]],
     "doctor": [[], ["--deep"]],
     "job config": [["j"]],
     "job diff": [["j"], ["j", "--stat"], ["j", "0..2"], ["j", "--json"]],

@@ -8,7 +8,6 @@ import pytest
 
 from logist.core.history import fold, newer_versions
 from logist.core.model import (
-    FORMAT,
     Actor,
     Change,
     EffectiveSpec,
@@ -30,6 +29,7 @@ from logist.core.model import (
 from logist.core.replay import replay
 from logist.core.step import step
 from logist.errors import Refused
+from logist.formats import JOB
 from logist.quick_model import BaseModel, ValidationError
 from tests.core.builders import SCHEMA, Recorder, command, whole_history
 
@@ -40,7 +40,7 @@ def entry(**fields: Any) -> Json:
     """An interaction of a kind that only a newer Logist knows, as it lies on disk."""
     after = {"status": "PENDING", "step": "task", "attempts": 1}
     return {
-        "version": FORMAT,
+        "version": JOB.version,
         "sequence": 2,
         "timestamp": "2026-01-02T03:04:06Z",
         "kind": "merge-queue",
@@ -194,7 +194,7 @@ class TestReading:
     @pytest.mark.parametrize("version", [2, 99, "2", None, 2.5])
     def test_a_version_it_does_not_write_is_newer(self, version: Any) -> None:
         assert newer_versions.is_newer({"version": version})
-        assert read(kind="ask", version=version).version > FORMAT
+        assert read(kind="ask", version=version).version > JOB.version
 
     @pytest.mark.parametrize("data", [{}, {"version": 1}])
     def test_its_own_version_is_not(self, data: Json) -> None:
@@ -265,8 +265,8 @@ class TestFold:
             "version": 4,
             "lane": "fast",
         }
-        assert newer_versions.find_newer_fields({"version": "x"}, folded) == {"version": FORMAT + 1}
-        assert newer_versions.find_newer_fields({"version": FORMAT, "title": "t"}, folded) == {}
+        assert newer_versions.find_newer_fields({"version": "x"}, folded) == {"version": JOB.version + 1}
+        assert newer_versions.find_newer_fields({"version": JOB.version, "title": "t"}, folded) == {}
 
 
 class TestMoving:
@@ -284,7 +284,7 @@ class TestMoving:
                 "status": "STUCK",
                 "stuck": {"kind": "agent", "step": "s", "role": "r", "phase": "judge", "reason": ""},
             },
-            {"status": "PENDING", "version": FORMAT + 1},
+            {"status": "PENDING", "version": JOB.version + 1},
         ],
     )
     def test_a_job_is_moved_only_from_where_it_is_understood(self, place: Json) -> None:

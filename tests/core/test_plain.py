@@ -32,8 +32,9 @@ def test_the_tables_are_those_of_the_models() -> None:
         text=True,
         check=True,
     ).stdout
-    written = ("core/model/shapes.py", "config/shapes.py", "roles/shipped.py")
-    assert printed == "".join((support.ROOT / "logist" / name).read_text("utf-8") for name in written), (
+    modules = ("core/model/shapes.py", "config/shapes.py", "roles/shipped.py")
+    written = (*(f"logist/{name}" for name in modules), "schemas/config.json", "schemas/job.json")
+    assert printed == "".join((support.ROOT / name).read_text("utf-8") for name in written), (
         "run scripts/shapes"
     )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from logist import __version__
+from logist.cli.main import JOB as JOB_COMMANDS
 from logist.core.history.spec_hash import spec_hash
 from logist.core.model import EffectiveSpec
 from logist.store import JobDir
@@ -235,51 +237,108 @@ class TestUnknownPlace:
         assert "PARKED" in ran.err
 
 
-class TestNewerFormat:
-    """A higher `version`: what is understood is shown, and nothing is written."""
+CRAWL: dict[str, list[str]] = {
+    "poststep": ["--response-string", command()],
+    "role": ["Planner"],
+    "reject": ["--note", "x"],
+    "restep": ["--to", "2"],
+    "rank": ["1"],
+    "export": ["--fixture", "f"],
+    "delete": ["--yes"],
+    "cancel": ["--yes"],
+}
+"""What commands need besides the job."""
+ONLY_NAMES = {"create", "import", "unpack", "select", "du", "list"}
+"""Commands that read nothing of the job's content, or take no job."""
 
-    def refused(self, desk: Desk) -> None:
+
+class TestNewerFormat:
+    """A higher `version` means that this Logist would misread the job: every command says so, and writes nothing."""
+
+    def refused(self, desk: Desk, writer: str) -> None:
         before = desk.tree()
-        for args in CHANGING:
-            ran = desk("job", args[0], JOB, *args[1:])
-            assert ran.code in (8, 10), (args, ran)
-            assert NEWER in ran.err, args
+        crawl = [["job", name, JOB, *CRAWL.get(name, [])] for name in JOB_COMMANDS if name not in ONLY_NAMES]
+        crawl += [
+            ["job", "config", JOB, "--set", "title=x"],
+            ["job", "poststep", JOB, *CRAWL["poststep"], "--dry-run"],
+        ]
+        crawl += [["inbox", "note", JOB, "x"], ["inbox", "snooze", JOB, "--until", "1d"]]
+        crawl += [[name, str(desk.job(JOB))] for name in ("replay", "stats", "whatif")]
+        for args in crawl:
+            args = [*args, "--set", "review=false"] if args[0] == "whatif" else args
+            ran = desk(*args)
+            assert ran.code == 8, (args, ran)
+            text = f"was written by {writer} (job format 2); this Logist {__version__} reads up to format 1"
+            assert text in ran.out + ran.err, (args, ran)
+            assert args[0] != "job" or (NEWER in ran.err and ran.err.count("\n") == 1), (args, ran)
         assert desk.tree() == before
 
     def test_of_the_state(self, desk: Desk) -> None:
-        revised(desk, version=2)
-        assert desk("job", "status", JOB).code == 0
-        self.refused(desk)
+        revised(desk, version=2, logist="0.9.0")
+        self.refused(desk, "Logist 0.9.0")
 
     def test_of_a_state_that_reads_in_no_way(self, desk: Desk) -> None:
-        revised(desk, version=2, usage=["all new"], limits=None)
-        assert "REVIEW_REQUIRED" in desk("job", "status", JOB).out
-        for name in READING:
-            assert desk("job", name, JOB).code == 0, name
-        self.refused(desk)
+        revised(desk, version=2, usage=["all new"], limits=None, logist="0.9.0")
+        self.refused(desk, "Logist 0.9.0")
 
     def test_of_an_interaction(self, desk: Desk) -> None:
+        """A newer Logist was killed after it wrote the interaction."""
         appended(desk, newest(desk, version=2, request={"prompt": 7}), None)
-        for name in READING:
-            assert desk("job", name, JOB).code == 0, name
-        self.refused(desk)
+        self.refused(desk, "a newer Logist")
 
-    def test_of_an_interaction_that_the_state_remembers(self, desk: Desk) -> None:
-        appended(desk, newest(desk, version=2), {"version": 2})
-        appended(desk, newest(desk))
-        self.refused(desk)
+    def test_of_an_interaction_without_a_state(self, desk: Desk) -> None:
+        appended(desk, newest(desk, version=2), None)
+        (desk.job(JOB) / "state.json").unlink()
+        self.refused(desk, "a newer Logist")
+
+    def test_what_lists_many_jobs_names_it_and_goes_on(self, desk: Desk) -> None:
+        desk.create("j2", "--no-repo")
+        revised(desk, version=2, logist="0.9.0")
+        reason = f"job {JOB} was written by Logist 0.9.0 (job format 2)"
+        before = desk.tree()
+        for args in (["job", "list"], ["watch"], ["inbox"], ["doctor"], ["doctor", "--fix"], ["job", "du"]):
+            ran = desk(*args)
+            assert ran.code in (0, 11), (args, ran)
+            assert args == ["inbox"] or "j2" in ran.out, (args, ran)
+            assert args == ["job", "du"] or reason in ran.out + ran.err, (args, ran)
+        assert desk.tree() == before
+        row = next(row for row in desk("job", "list", "--json").json["data"] if row["id"] == JOB)
+        assert (row["status"], row["next_command"]) == ("?", "logist doctor")
+
+    def test_a_run_does_the_other_jobs(self, desk: Desk) -> None:
+        desk.create("j2", "--no-repo")
+        revised(desk, version=2, logist="0.9.0")
+        files = desk.tree()
+        ran = desk("run")
+        assert f"job {JOB} was written by Logist 0.9.0 (job format 2)" in ran.err
+        assert desk.state("j2")["revision"] > 1
+        assert {path: content for path, content in desk.tree().items() if f"/{JOB}/" in str(path)} == {
+            path: content for path, content in files.items() if f"/{JOB}/" in str(path)
+        }
+
+    def test_it_is_deleted_only_by_force(self, desk: Desk) -> None:
+        revised(desk, version=2, logist="0.9.0")
+        assert "logist doctor --fix" not in desk("job", "delete", JOB, "--yes").err
+        assert desk("job", "delete", JOB, "--yes", "--force").code == 0
 
     def test_of_the_whole_history(self, desk: Desk) -> None:
+        """No Logist leaves this: it writes the format to state.json first."""
         file = desk.job(JOB) / "jobHistory.json"
         file.write_bytes(file.read_bytes().replace(b'{"version":1,"segment"', b'{"version":2,"segment"', 1))
         (desk.job(JOB) / "damaged-on-purpose").touch()
-        assert "REVIEW_REQUIRED" in desk("job", "status", JOB).out
-        assert "REVIEW_REQUIRED" in desk("job", "list").out
+        before = desk.tree()
+        for args in CHANGING:
+            ran = desk("job", args[0], JOB, *args[1:])
+            assert (ran.code, "(job format 2)" in ran.err) == (8, True), (args, ran)
         for name in ("history", "replay", "verify"):
             ran = desk("job", name, JOB)
             assert ran.code in (8, 10), (name, ran)
-            assert "version 2" in ran.out + ran.err
-        self.refused(desk)
+            assert "(job format 2)" in ran.out + ran.err
+        assert desk.tree() == before
+
+    def test_every_state_names_the_logist_that_wrote_it(self, desk: Desk) -> None:
+        assert desk.state(JOB)["logist"] == __version__
+        assert "logist" not in desk("job", "status", JOB, "--json").json["data"]
 
 
 MOVES: list[list[list[str]]] = [

@@ -457,7 +457,7 @@ def test_a_missing_history_is_damage(job: JobDir) -> None:
 
 def test_a_history_of_a_later_version_says_so(job: JobDir) -> None:
     damage(job, b'{"version":1', b'{"version":2')
-    with pytest.raises(Refused, match="version 2") as caught:
+    with pytest.raises(Refused, match="job format 2") as caught:
         job.load()
     assert caught.value.fix is not None
     assert "newer" in caught.value.fix

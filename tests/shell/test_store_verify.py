@@ -245,11 +245,17 @@ def test_a_state_that_does_not_read_is_damage_with_a_way_out(job: JobDir, data: 
     assert len(job.load().entries) == 3
 
 
-@pytest.mark.parametrize("change", [{"version": 2}, {"extra": 1}, {"text": "\ud800"}, {"checksum": None}])
+@pytest.mark.parametrize("change", [{"revision": 7}, {"extra": 1}, {"text": "\ud800"}, {"checksum": None}])
 def test_a_state_that_was_edited_is_damage(job: JobDir, change: dict[str, object]) -> None:
     state = json.loads(job.state_file.read_bytes()) | change
     job.state_file.write_text(json.dumps(state))
     assert job.read_state() == state
+    with pytest.raises(Damaged, match=r"state.json failed verification: it was changed"):
+        job.load()
+
+
+def test_a_version_that_was_edited_is_damage_and_no_newer_format(job: JobDir) -> None:
+    job.state_file.write_text(json.dumps(json.loads(job.state_file.read_bytes()) | {"version": 2}))
     with pytest.raises(Damaged, match=r"state.json failed verification: it was changed"):
         job.load()
 

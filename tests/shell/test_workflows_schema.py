@@ -99,7 +99,14 @@ def build_json_schema() -> dict[str, Any]:
     """Return the JSON schema of a workflow file, with every spelling of each field."""
     with pydantic_below():
         form = importlib.import_module("logist.core.workflow.form")
-        steps = GenericAlias(list, (form.StepForm,)), pydantic.Field(min_length=1, max_length=MOST_STEPS)
+        steps = (
+            GenericAlias(list, (form.StepForm,)),
+            pydantic.Field(
+                min_length=1,
+                max_length=MOST_STEPS,
+                description="The steps; the first one is the start, if nothing else is.",
+            ),
+        )
         fields: Any = {"steps": steps}
         workflow = pydantic.create_model("WorkflowForm", __base__=form.HeadForm, **fields)
     workflow.__doc__ = "A workflow as a list of steps."

@@ -26,17 +26,19 @@ ASKED = 12
 def init(environment: Environment, model: str | None) -> Output:
     """Create a .logist directory here.
 
-    It contains settings, roles and jobs. Existing files are not changed, except that --model writes the setting `model`,
-    the model for all roles. On a terminal, a new project asks for it.
+    It contains settings, roles and jobs, and the JSON schemas of these files, for editors. Existing files are not changed,
+    except that --model writes the setting `model`, the model for all roles, and that the schemas become those of this
+    version. On a terminal, a new project asks for the model.
     """
     home = Path(get_current_directory()) / PROJECT_DIRECTORY
     require_local(Path(environment.chosen_jobs_dir(None, get_current_directory()) or home))
     from logist.jobs.base import project_home
+    from logist.jobs.base.editor_schemas import FOLDER
 
     if model is not None:
         _require_model(environment, model)
     created = project_home.create_project(home)
-    what = "created" if created else "already exists"
+    what = "already exists" if not created else "schemas updated" if created == [FOLDER] else "created"
     below = find_coven_directory(str(home))
     more = (f"{below} still applies; .logist overrides it",) if below else ()
     if model is None and "config.yaml" in created and _can_ask(environment):

@@ -25,9 +25,10 @@ from logist.cli.options import (
 from logist.cli.shell_values import complete_file
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output
-from logist.cli.stops import stop_on_signals, survive_hangup
+from logist.cli.stops import report_upgrade, stop_on_signals, survive_hangup
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
+from logist.errors import Refused
 from logist.event_log import events
 from logist.lazy_modules import load_all
 
@@ -108,12 +109,16 @@ def run(
     Ctrl-C asks the running agents to end, prints what each has booked, in flight and unpaid, and records what is known.
     SIGTERM leaves them working, and the next run records their answers.
 
+    If Logist is upgraded meanwhile, the run ends with 8, and leaves the answers of running agents to the next run.
+
     The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, else 0; 130 after
     Ctrl-C. Jobs that wait for a person also count, even if they were not run: 10 (damaged), 3 (STUCK), 7
     (limit), 11 (approval).
     """
     from logist.cli import early_couriers
+    from logist.installed_files import InstalledFiles
 
+    installed = InstalledFiles()
     couriers = early_couriers.begin_to_load(environment, jobs_dir, agent)
     from logist.cli import context
     from logist.cli.show.agent_progress import show_progress_of
@@ -126,7 +131,8 @@ def run(
     project = show_progress_of(project, quiet=quiet, as_json=as_json)
     display = _RunDisplay(environment, quiet=as_json)
     gc.freeze()  # what is loaded now stays: don't search it for garbage again and again
-    project = replace(project, breakers=ProviderBreakers(project.clock.monotonic, is_watching=watch))
+    breakers = ProviderBreakers(project.clock.monotonic, is_watching=watch)
+    project = replace(project, breakers=breakers, installed=installed)
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
     parallel = parallel or project.settings.max_concurrent_agents
     if event_log.is_on():
@@ -137,24 +143,27 @@ def run(
         _run_rounds(project, parallel, watch, display, choice)
     rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
     counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
-    # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal.
+    # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal, or after an upgrade.
+    is_interrupted = not project.may_begin_work()
+    upgrade = report_upgrade(project)
     held = (
-        []
-        if project.stopping() and not watch
-        else find_held_up_jobs(project, () if watch else display.concluded)
+        [] if is_interrupted and not watch else find_held_up_jobs(project, () if watch else display.concluded)
     )
-    code = project.stopping() or choose_exit_code([*counted, *(each.exit_code for each in held)])
+    code = project.stopping() or choose_exit_code(
+        [*counted, *(each.exit_code for each in held), *(Refused.exit_code for _ in upgrade)]
+    )
     waiting = [_build_held_row(each) for each in held]
     if event_log.is_on():
-        display.report_waiting(held if project.stopping() else find_held_up_jobs(project))
+        display.report_waiting(held if is_interrupted else find_held_up_jobs(project))
         event_log.report(events.RunEnded(len(rows), display.steps.total(), code))
-    data = {"jobs": rows, "waiting": waiting, "interrupted": bool(project.stopping())}
+    data = {"jobs": rows, "waiting": waiting, "interrupted": is_interrupted}
     printed = [each for end in display.ended.values() for each in _list_warnings(end)] if as_json else []
     listed = held if as_json else held[:LISTED]
     return Output(
         data,
-        _format_summary(rows, held, is_stopped=bool(project.stopping())),
+        _format_summary(rows, held, is_stopped=is_interrupted),
         (
+            *upgrade,
             *printed,
             *map(_warn_waiting, listed),
             *_note_more(held, listed),
@@ -404,7 +413,7 @@ def _run_rounds(
             left_alone.record_end(ended)
             notification.add_end(ended)
             is_short |= isinstance(ended.error, LowOnSpace)
-        if project.stopping():
+        if not project.may_begin_work():
             return
         if not is_short:  # otherwise jobs are still ready
             notification.send()
@@ -418,7 +427,7 @@ def _run_rounds(
 def _wait_for_next_round(project: ProjectContext) -> None:
     load_all()  # Logist may be upgraded meanwhile: its modules must fit each other
     end = project.clock.monotonic() + project.settings.poll_interval_seconds
-    while not project.stopping() and project.clock.monotonic() < end:
+    while project.may_begin_work() and project.clock.monotonic() < end:
         threading.Event().wait(LOOK_SECONDS)
 
 

@@ -97,7 +97,7 @@ def read_provider_wait(folder: str, state: State) -> ProviderWait | None:
     return read_wait(folder, state.get("revision"))
 
 
-def build_unknown_row(job_id: str) -> dict[str, Any]:
+def build_unknown_row(job_id: str, next_command: str = REBUILD) -> dict[str, Any]:
     """Return the row of a job whose state can't be read."""
     empty = dict.fromkeys(
         ("awaiting", "stuck_kind", "role", "assignee", "badge", "color", "cost_cents", "cost_microcents")
@@ -111,7 +111,7 @@ def build_unknown_row(job_id: str) -> dict[str, Any]:
         "provider_wait": None,
         "reason": "",
         "merged": None,
-        "next_command": REBUILD,
+        "next_command": next_command,
     }
 
 

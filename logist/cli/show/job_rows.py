@@ -13,6 +13,7 @@ from logist.cli.show import glance
 from logist.cli.show.output import Diagnostic, EncodedRows, decode_texts, make_warnings
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.errors import Damaged, LogistError
+from logist.formats import UPGRADE
 from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex, JobOrder
 from logist.store.listing import REBUILD, Glance, read_glances
 
@@ -194,8 +195,11 @@ def read_job_rows(
                 problem = "invalid state.json"
             except Damaged as error:
                 problem = error.message
-        rows.append(glance.build_unknown_row(seen.id))
-        problems.append(_warn_unreadable(folder, seen.id, problem or ""))
+        # `doctor --fix` can do nothing for a job of a newer Logist; `doctor` explains it.
+        rows.append(glance.build_unknown_row(seen.id, "logist doctor" if seen.is_newer else REBUILD))
+        problems.append(
+            _warn_unreadable(folder, seen.id, problem or "", UPGRADE if seen.is_newer else REBUILD)
+        )
     return rows, tuple(problems), waits
 
 

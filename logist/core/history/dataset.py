@@ -5,9 +5,8 @@ from __future__ import annotations
 from logist.core.history.runs import AgentRun, RunHistory
 from logist.core.model.words import Status
 from logist.core.text.json_object import JsonObject
+from logist.formats import DATASET
 
-FORMAT = 1
-"""The format version of the lines that this Logist writes."""
 RECORDED = (
     *("sequence", "timestamp", "kind", "actor", "step", "attempt", "state_before", "state_after", "reason"),
     *("simulated", "request", "response", "usage", "observed", "route", "steward", "command"),
@@ -76,7 +75,7 @@ def build_dataset_line(job: str, chosen: JsonObject) -> JsonObject:
     names = run.names if run else {}
     fields = {
         **chosen,
-        "dataset": FORMAT,
+        "dataset": DATASET.version,
         "job": job,
         "outcome": str(run.ended) if run else None,
         **{name: names.get(name) for name in ("role", "model", "phase")},

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from logist.core.model.words import FORMAT, ErrorKind, Kind, Word
+from logist.core.model.words import ErrorKind, Kind, Word
 from logist.core.text.json_object import JsonObject
-from logist.errors import Refused
+from logist.errors import NewerFormat, Refused
+from logist.formats import JOB, UPGRADE, describe_newer
+from logist.formats import is_newer as is_newer_version
 
 if TYPE_CHECKING:  # commands that only show jobs need this module without the models
     from logist.core.model import Interaction, Place, State
-
-FIX = "use the version of Logist that wrote it, or a newer one"
 
 UNREAD = "?"
 """The value of a field that can't be read from a newer Logist's interaction."""
@@ -22,8 +22,7 @@ AWAITED = (None, "manual", "end", "review")
 
 def is_newer(data: JsonObject) -> bool:
     """Whether an interaction or a state, as on disk, has a newer format than this Logist writes."""
-    version = data.get("version", FORMAT)
-    return not isinstance(version, int) or version > FORMAT
+    return is_newer_version(data.get("version", 1))
 
 
 def read_newer_interaction(entry: JsonObject) -> Interaction | None:
@@ -45,7 +44,7 @@ def read_newer_interaction(entry: JsonObject) -> Interaction | None:
     blank = {
         **dict.fromkeys(("kind", "actor", "state_before", "state_after"), UNREAD),
         **dict.fromkeys(("timestamp", "workspace_path"), ""),
-        "version": FORMAT + 1,
+        "version": JOB.version + 1,
         "after": {"status": after if isinstance(after, str) else UNREAD},
     }
     kept_fields = {name: value for name, value in entry.items() if name not in unread_fields}
@@ -54,7 +53,7 @@ def read_newer_interaction(entry: JsonObject) -> Interaction | None:
 
 def list_unknown_words(entry: Interaction) -> tuple[str, ...]:
     """List the words of an interaction that this Logist doesn't know, for example `kind pause`; () if it knows all."""
-    version = (f"format {entry.version}",) if entry.version > FORMAT else ()
+    version = (f"format {entry.version}",) if entry.version > JOB.version else ()
     return version + tuple(f"{name} {word}" for name, word in _list_words(entry) if not _is_known(word))
 
 
@@ -96,23 +95,23 @@ def find_newer_fields(recorded: JsonObject, folded: State) -> JsonObject:
     """Return the fields of a recorded state that a fold can't reproduce: those of a newer Logist, and its format."""
     from logist.core.model.state import STATE_FIELDS  # noqa: PLC0415 - see above
 
-    known_fields = {*STATE_FIELDS, "checksum"}
+    known_fields = {*STATE_FIELDS, "logist", "checksum"}
     unknown = {name: value for name, value in recorded.items() if name not in known_fields}
     version = recorded.get("version")
     if is_newer(recorded):
-        unknown["version"] = max(folded.version, version if isinstance(version, int) else FORMAT + 1)
+        unknown["version"] = max(folded.version, version if isinstance(version, int) else JOB.version + 1)
     return unknown
 
 
 def refuse_to_move(state: State) -> None:
     """Raise Refused if the job is in a state that only a newer Logist knows, or has a newer format."""
-    if state.version > FORMAT:
-        message = f"the job has format {state.version}, but this version of Logist supports only {FORMAT}"
-        raise Refused(message, fix=FIX)
+    if state.version > JOB.version:
+        raise NewerFormat(describe_newer("the job", state.version), fix=UPGRADE)
     words = [f"{name} {word}" for name, word in _list_place_words(state.place) if not _is_known(word)]
     if words:
         raise Refused(
-            f"the job is in a state that this version of Logist doesn't know ({', '.join(words)})", fix=FIX
+            f"the job is in a state that this version of Logist doesn't know ({', '.join(words)})",
+            fix=UPGRADE,
         )
 
 

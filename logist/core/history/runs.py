@@ -21,7 +21,7 @@ LONGEST_REASON = 120
 _READ = 600
 """The number of characters of a name or a reason that are read."""
 
-SIZES = tuple(1_000 * 2**n for n in range(11))
+SIZES: tuple[int, ...] = tuple(1_000 * 2**n for n in range(11))
 """The boundaries of the prompt size classes, in characters: 1k, 2k, ... 1024k."""
 
 _MOST = 10**15

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from logist.core.model.state import Forked, Head, Last, Plan, Spawned, State
     from logist.core.model.words import (
         END,
-        FORMAT,
         HALTED,
         TERMINAL,
         Actor,
@@ -73,7 +72,6 @@ __all__ = [
     "CHECK_MINUTES",
     "END",
     "EVERYTHING",
-    "FORMAT",
     "HALTED",
     "MAX_DEPTH",
     "MAX_ITEMS",
@@ -180,7 +178,6 @@ _NAMES = {
     "state": ("Forked", "Head", "Last", "Plan", "Spawned", "State"),
     "words": (
         "END",
-        "FORMAT",
         "HALTED",
         "TERMINAL",
         "Actor",

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from logist.core.model import words
 from logist.core.model.shapes import SHAPES
 from logist.core.text.json_object import JsonObject
+from logist.formats import JOB
 
 if TYPE_CHECKING:
     from logist.core.model import Interaction, JobSpec, State
     from logist.core.model.commands import RecordedCommand
 
 Reader = Callable[[Any], Any]
-_STORED_ONLY = ("head", "checksum")
+_STORED_ONLY = ("head", "logist", "checksum")
 """Fields of state.json that are no attributes of a state."""
 
 
@@ -370,4 +371,4 @@ def read_command(name: str, recorded: JsonObject) -> RecordedCommand | None:
 
 
 def _is_known_format(data: JsonObject) -> bool:
-    return bool(data.get("version", words.FORMAT) == words.FORMAT)
+    return bool(data.get("version", JOB.version) == JOB.version)

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from logist.core.model.base import Extended, Open, Recorded, Sparse
 from logist.core.model.spec import EffectiveSpec
-from logist.core.model.words import FORMAT, Actor, ErrorKind, Kind, Phase, Status, StuckKind
+from logist.core.model.words import Actor, ErrorKind, Kind, Phase, Status, StuckKind
 from logist.core.text.json_object import JsonObject
+from logist.formats import JOB
 
 
 class Usage(Extended):
@@ -261,7 +262,7 @@ class Steward(Recorded):
 class Interaction(Recorded):
     """One entry of the history."""
 
-    version: int = FORMAT
+    version: int = JOB.version
     sequence: int
     timestamp: str
     """UTC, `YYYY-MM-DDTHH:MM:SSZ`."""

@@ -22,7 +22,9 @@ class Check(Recorded):
     """A requirement for accepting work: a command checks it, or the reviewer judges it."""
 
     enabled: bool = True
+    """False: the check is left out."""
     severity: Open[Literal["error", "warning"]] = "warning"
+    """Whether a failure sends the work back (`error`), or is only reported (`warning`); the mode of the review decides too."""
     command: tuple[str, ...] | str | None = None
     """Arguments, or a shell command line; exit status 0 means passed. None: the reviewer judges."""
     timeout_minutes: Annotated[float, Field(gt=0)] | None = None
@@ -222,10 +224,15 @@ class PriceTier(Recorded):
     above: Annotated[int, Field(ge=1)]
     """The prices apply if the request has more input tokens than this."""
     input_price: DollarsPerMillion
+    """Of input that is not from a cache."""
     output_price: DollarsPerMillion
+    """Of output."""
     cached_price: DollarsPerMillion | None = None
+    """Of input from a cache."""
     cache_write_price: DollarsPerMillion | None = None
+    """Of input that is stored in a cache."""
     reasoning_price: DollarsPerMillion | None = None
+    """Of reasoning tokens."""
 
 
 class Model(Extended):

@@ -8,8 +8,9 @@ from logist.core.model.base import Open, Recorded
 from logist.core.model.limits import Limits
 from logist.core.model.record import CheckResult, Place, Totals
 from logist.core.model.spec import Doer
-from logist.core.model.words import FORMAT, ExitAction, Phase, Status
+from logist.core.model.words import ExitAction, Phase, Status
 from logist.core.text.json_object import JsonObject
+from logist.formats import JOB
 from logist.quick_model import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 
@@ -86,7 +87,7 @@ class Plan(Recorded):
 class State(Recorded):
     """state.json: computed from the history."""
 
-    version: int = FORMAT
+    version: int = JOB.version
     """The newest format version of its interactions and of this Logist."""
     revision: int = 0
     head: Head | None = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-FORMAT = 1
-"""The format version of state.json and interactions that this Logist writes; others are not fully supported."""
 END = ""
 """The target of an edge that ends the workflow."""
 

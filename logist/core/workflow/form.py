@@ -148,7 +148,7 @@ class HeadForm(_Form):
     name: str | None = Field(
         None, min_length=1, description="The name of the workflow; default: the name of the file."
     )
-    description: str | None = None
+    description: str | None = Field(None, description="What the workflow is for, in listings.")
     start: str | None = Field(
         None, description="The step that the workflow begins with; default: the first one."
     )

@@ -14,6 +14,7 @@ from logist.core.replay.difference import Difference
 from logist.core.replay.drift import Drift
 from logist.core.replay.replay import ChangedRule, Prompts, replay
 from logist.errors import Damaged, LogistError, Refused
+from logist.formats import UPGRADE
 from logist.jobs.archive import job_fixture, recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors
 from logist.jobs.base.project import ProjectContext
@@ -176,9 +177,7 @@ class _Reading:
         if self._archive.path.name == HISTORY:
             self._disagreements = job_fixture.find_disagreements(self._archive.path.parent)
         if self._unjudged == self.count:
-            raise Refused(
-                "can't replay: all interactions need a newer version of Logist", fix=newer_versions.FIX
-            )
+            raise Refused("can't replay: all interactions need a newer version of Logist", fix=UPGRADE)
 
     def _check_ending(self) -> Iterator[str]:
         """Note an end that is cut off.

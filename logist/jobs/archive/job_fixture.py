@@ -15,13 +15,12 @@ from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 from logist.core.model import JsonObject, Recorded
 from logist.core.text.counts import format_count
-from logist.errors import Damaged, Refused
+from logist.errors import Damaged, NewerFormat
+from logist.formats import FIXTURE, UPGRADE, describe_newer, is_newer
 from logist.quick_model import ConfigDict, Field, StringConstraints, ValidationError
 from logist.store import JobDir, files
 
 MANIFEST = "fixture.json"
-FORMAT = 1
-"""The version of manifests that this Logist writes; it reads no other."""
 LARGEST = 256 << 20
 """Maximum size of a manifest in bytes; a million interactions need about 100 MB."""
 MOST = 2**62
@@ -85,7 +84,7 @@ class Manifest(Recorded):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    fixture: int = FORMAT
+    fixture: int = FIXTURE.version
     logist: str
     """The version that wrote the fixture."""
     job: str
@@ -128,9 +127,9 @@ def read_manifest(folder: Path) -> Manifest | None:
         except (ValueError, RecursionError) as error:
             raise Damaged("the manifest is not valid JSON", where=str(path), fix=AGAIN) from error
     version = value.get("fixture") if isinstance(value, dict) else None
-    if isinstance(version, int) and version > FORMAT:
-        message = f"unsupported fixture version {version}: this Logist reads version {FORMAT}"
-        raise Refused(message, where=str(path), fix="use the Logist that wrote it, or a newer one")
+    if isinstance(version, int) and is_newer(version, FIXTURE):
+        message = describe_newer("the fixture", version, value.get("logist"), FIXTURE)
+        raise NewerFormat(message, where=str(path), fix=UPGRADE)
     try:
         return Manifest.model_validate(value)
     except ValidationError as error:

@@ -26,7 +26,8 @@ from logist import __version__
 from logist.core.history import newer_versions
 from logist.core.model import JsonObject, State
 from logist.core.text.ids import is_job_id
-from logist.errors import Damaged, Refused, StorageError
+from logist.errors import Damaged, NewerFormat, Refused, StorageError
+from logist.formats import PACK, UPGRADE, describe_newer, is_newer
 from logist.jobs.base import cleaned_files, family, job_reader, project_home
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session, open_session
@@ -36,7 +37,6 @@ from logist.store import JobDir, files
 from logist.workspace.checkpoint.repository import build_config
 from logist.workspace.files import safe_open
 
-FORMAT = 1
 FIRST, LAST = "logist-pack.json", "logist-pack.sha256"
 """The first member names the job, the last one is the digest of everything between them."""
 MOST_BYTES = 20_000_000_000
@@ -154,7 +154,7 @@ def _require_at_rest(session: Session) -> None:
 
 def _write_pack(job: JobDir, path: Path, state: State) -> tuple[_Digest, list[str]]:
     digest, left_out = _Digest(), list[str]()
-    first = {"version": FORMAT, "job": job.id, "revision": state.revision, "logist": __version__}
+    first = {"version": PACK.version, "job": job.id, "revision": state.revision, "logist": __version__}
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w+b") as file:
         # No time and no name in the gzip header: the same job gives the same file.
@@ -434,9 +434,9 @@ def _parse_first(text: str, where: str) -> JsonObject:
     job_id = first.get("job")
     if not isinstance(job_id, str) or not is_job_id(job_id):
         raise _damaged_error("not a packed job", where)
-    if first.get("version") != FORMAT:
-        message = f"it was packed by a newer Logist ({first.get('logist')})"
-        raise Refused(message, where=where, fix="update Logist")
+    if is_newer(version := first.get("version", 0), PACK):
+        message = describe_newer(f"job {job_id}", version, first.get("logist"), PACK)
+        raise NewerFormat(message, where=where, fix=UPGRADE)
     return first
 
 

@@ -20,6 +20,7 @@ from logist.core.model import HALTED, TERMINAL, JsonObject, State, Status
 from logist.core.secrets import redact
 from logist.errors import InvalidFile, StorageError
 from logist.event_log import events
+from logist.formats import NOTIFICATION
 from logist.quick_dataclass import dataclass
 from logist.store import due_notifications
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
@@ -27,8 +28,6 @@ from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
 
-FORMAT = 1
-"""The version of the JSON; new fields may be added to it."""
 JOB_EVENTS = ("stuck", "approval", "halted", "done", "merged")
 LONGEST_MESSAGE = 400
 LONGEST_VARIABLE = 30_000
@@ -266,7 +265,12 @@ def build_queue_notification(project: ProjectContext, waiting: Mapping[str, int]
 
 
 def _build_common_fields(project: ProjectContext, due: DueNotification) -> dict[str, Any]:
-    return {"version": FORMAT, "id": due.name, "event": due.event, "project": str(project.home.parent)}
+    return {
+        "version": NOTIFICATION.version,
+        "id": due.name,
+        "event": due.event,
+        "project": str(project.home.parent),
+    }
 
 
 def _build_command(project: ProjectContext, command: str) -> str:

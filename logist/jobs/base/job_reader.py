@@ -232,7 +232,7 @@ def _compare_state(
     if recorded is None or recorded.get("head") != _build_head(end):
         what = "missing" if recorded is None else "older than the history"
         notes.append(f"state.json is {what}; {MADE_ANEW}")
-    elif newer_ones or newer_versions.is_newer(recorded):
+    elif newer_ones:
         notes.append("state.json was not compared with the history: a newer version of Logist wrote it")
     else:
         return state, list(_compare_fields(recorded, dump_state(state, end)))

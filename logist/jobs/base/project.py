@@ -20,6 +20,7 @@ from logist.core.secrets import redact
 from logist.core.text import surrogates
 from logist.errors import InvalidFile
 from logist.event_log import events
+from logist.installed_files import InstalledFiles
 from logist.jobs.base.turns import Turns
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
@@ -94,6 +95,8 @@ class ProjectContext:
     """Checked before the project's files run a program, connect to a host, or merge work."""
     stopping: Callable[[], int] = lambda: 0
     """The exit code of a stop, once one was requested: then no new work begins. Else 0."""
+    installed: InstalledFiles | None = None
+    """For a command that works for long: whether Logist was upgraded meanwhile."""
     couriers: ForkServers = field(default_factory=lambda: fork_servers.ForkServers(enabled=False))
     """Fork the couriers; without them, each courier is a new process of Python."""
     progress: ProgressDisplay = field(default_factory=NoDisplay)
@@ -112,6 +115,14 @@ class ProjectContext:
     """Whether decisions may be signed with this user's key: on the page, other people can decide too."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
+
+    def may_begin_work(self) -> bool:
+        """True unless a stop was requested, or Logist was upgraded since the command began."""
+        return not self.stopping() and not self.was_upgraded()
+
+    def was_upgraded(self, *, at_once: bool = False) -> bool:
+        """Whether Logist was upgraded since the command began; `at_once`: look now, not only once a second."""
+        return self.installed is not None and self.installed.have_changed(at_once=at_once)
 
     def report_progress(self, text: str) -> None:
         """Print a message about progress for the person at the terminal, unless progress is not wanted."""

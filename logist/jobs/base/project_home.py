@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from logist.config.environment import IGNORED, PROJECT_DIRECTORY
+from logist.jobs.base.editor_schemas import FOLDER as SCHEMAS_FOLDER
+from logist.jobs.base.editor_schemas import format_header, write_schemas
 from logist.store import files
 
 CONFIG = """\
@@ -30,13 +32,16 @@ CONFIG = """\
 
 
 def create_project(home: Path) -> list[str]:
-    """Create a project's home directory with roles/, jobs/ and settings; what exists stays as it is.
+    """Create a project's home directory with roles/, jobs/, schemas/ and settings; what exists stays as it is, except
+    schemas of an earlier version.
 
     Returns the names of what was created in it, "" for itself. Raises StorageError.
     """
     with files.convert_os_errors(home):
         created = [name for name in ("", "roles", "jobs") if _create_folder(home / name)]
-        texts = {".gitignore": IGNORED, "config.yaml": CONFIG}
+        if write_schemas(home):
+            created.append(SCHEMAS_FOLDER)
+        texts = {".gitignore": IGNORED, "config.yaml": format_header("config", home, home) + CONFIG}
         return created + [name for name, text in texts.items() if _write_new_file(home / name, text)]
 
 

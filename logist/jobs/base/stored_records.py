@@ -14,7 +14,7 @@ from logist.store.listing import REBUILD
 
 Value = TypeVar("Value", Interaction, State)
 
-STORED_ONLY = frozenset({"head", "checksum"})
+STORED_ONLY = frozenset({"head", "logist", "checksum"})
 """Fields of state.json that the store adds to the fold."""
 
 

@@ -368,19 +368,24 @@ def _read_gathered_records(parent: JobDir, child_id: str, since: str) -> Iterato
 
 
 def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
-    """Check the merge commit in the user's repository.
+    """Check the merge commit in the user's repository."""
+    if found := find_unknown_merge(job, history.state):
+        yield HistoryProblem(found)
 
-    It is made when the job has succeeded, with the time of the job's last interaction.
+
+def find_unknown_merge(job: JobDir, state: State) -> str | None:
+    """Describe a merge of the job that its history doesn't have: it was cut off, or restored from an older backup.
+
+    The commit is made when the job has succeeded, with the time of the job's last interaction.
     """
-    state = history.state
     if state.source is None or not Path(state.source).is_dir():
-        return
+        return None
     try:
         merge_commit = merge.find_commit(Path(state.source), job.id)
     except LogistError:
-        return  # the user's repository is not a part of the job
+        return None  # the user's repository is not a part of the job
     if merge_commit is None:
-        return
+        return None
     from logist.core.model.commands import MergeCommand  # noqa: PLC0415 - few jobs were merged
 
     when = format_utc(merge_commit.seconds)
@@ -389,12 +394,13 @@ def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[Histo
         if entry.kind is Kind.MERGE:
             starts.add(MergeCommand.read(entry.command).commit)
         elif _is_mergeable(entry, when):
-            return
-    if merge_commit.parent in starts and merge_commit.commit not in starts:
-        yield HistoryProblem(
-            f"{state.source} has work of this job from {when} on the branch logist/{job.id}, "
-            "but the history has no such interaction"
-        )
+            return None
+    if merge_commit.parent not in starts or merge_commit.commit in starts:
+        return None
+    return (
+        f"{state.source} has work of this job from {when} on the branch logist/{job.id}, "
+        "but the history has no such interaction: perhaps it was restored from an older backup"
+    )
 
 
 def _is_mergeable(entry: Interaction, when: str) -> bool:

@@ -21,7 +21,7 @@ from logist.agents.courier import ask_files
 from logist.core.history import newer_versions
 from logist.core.model import Status, Workflow
 from logist.core.text.counts import format_count
-from logist.errors import Busy, Damaged, LogistError, Refused
+from logist.errors import Busy, Damaged, LogistError, NewerFormat, Refused
 from logist.jobs.base import job_reader, specs
 from logist.jobs.base import session as sessions
 from logist.jobs.base.job_reader import Edits
@@ -546,6 +546,12 @@ def _said_by_git(git: Git) -> Iterator[str]:
             return
 
 
+def _format(examined: ExaminedJob) -> Iterator[Finding]:
+    error = examined.unreadable
+    if isinstance(error, NewerFormat):
+        yield warning(examined.check, error.message, error.fix)
+
+
 def _version(examined: ExaminedJob) -> Iterator[Finding]:
     try:
         newer_versions.refuse_to_move(examined.state)
@@ -596,6 +602,7 @@ _NO_LOGS = _missing(lambda job: job.logs, warning, "the directory 'logs' is miss
 JOB_CHECKS: tuple[HealthCheck[ExaminedJob], ...] = (
     HealthCheck("access", _access, stops=True),
     HealthCheck("history", _history_exists, stops=True),
+    HealthCheck("format", _format, stops=True),  # what the other rows look for is different in a newer one
     HealthCheck("kinds of files", _kinds_of_files, repairs.rebuild_state, _FROM_HISTORY),
     HealthCheck("job.yaml", _NO_SPEC, repairs.respell, _RESPELLED),
     HealthCheck("lock", _NO_LOCK),  # taking the lock creates it

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from logist import documents
 from logist.config.environment import IGNORED
-from logist.core.history import newer_versions
 from logist.core.history.fold import restep_to
 from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Limits, Workflow
 from logist.errors import Busy, Damaged, Refused
+from logist.formats import UPGRADE
 from logist.jobs.base import job_reader, specs, truncation
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import dump_state, parse_interaction
@@ -91,9 +91,7 @@ def rebuild_state(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup
     warned: list[str] = []
     state = job_reader.fold_in_one_pass(_history(job), targets, warned)
     if state is None or warned:
-        raise Refused(
-            "state.json not rebuilt: a newer version of Logist wrote the history", fix=newer_versions.FIX
-        )
+        raise Refused("state.json not rebuilt: a newer version of Logist wrote the history", fix=UPGRADE)
     _require_whole(examined.project, job, VerifiedHistory(state, str(found.position.hash), children))
     if job.state_file.is_file() and not job.state_file.is_symlink():
         backup.copy(job.state_file)
@@ -112,8 +110,6 @@ def _refuse_to_forget(job: JobDir, last: int) -> None:
         recorded = job.read_state() or {}
     except Damaged:
         return
-    if newer_versions.is_newer(recorded):
-        raise Refused("state.json not rebuilt: a newer version of Logist wrote it", fix=newer_versions.FIX)
     head = recorded.get("head")
     seen = head.get("sequence") if isinstance(head, dict) else None
     if isinstance(seen, int) and seen > last:

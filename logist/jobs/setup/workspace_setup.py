@@ -25,6 +25,7 @@ from logist.agents.protocol import AgentWork, CodePaths
 from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.core.text import lock_files
 from logist.errors import LogistError, SetupFailed, Stopped
+from logist.formats import SETUP_COPY
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.setup import commands, setup_cache, workspace_code
@@ -57,8 +58,6 @@ KEY_SHOWN = 16
 NOT_RUN = "setup skipped: an agent has changed the workspace, and has no network access"
 FROM_BEFORE = "the environment is from before"
 CHANGED = "the environment may have changed since the setup"
-FORMAT = 1
-"""The format of the copies. It is a part of the key."""
 
 
 @dataclass(frozen=True)
@@ -473,7 +472,7 @@ def _compute_key(project: ProjectContext, locks: dict[str, str]) -> str:
     rules = project.settings.workspace.setup
     variables = project.environment.select_variables(rules.environment)
     identity = {
-        "format": FORMAT,
+        "format": SETUP_COPY.version,
         "commands": rules.model_dump(mode="json")["commands"],
         # NODE_ENV decides what is installed; a token that is renewed does not.
         "environment": {name: project.redact_text(value) for name, value in variables.items()},

@@ -9,7 +9,7 @@ from shlex import quote
 
 from logist.core.machine.steward import next_command
 from logist.core.model import TERMINAL, State, Status
-from logist.errors import LogistError, Refused, UsageError
+from logist.errors import LogistError, NewerFormat, Refused, UsageError
 from logist.jobs.base import cleaned_files, source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
@@ -113,7 +113,8 @@ def _load_state(project: ProjectContext, job: JobDir, *, force: bool) -> State |
     except LogistError as error:
         if force:
             return None
-        fix = f"to repair it: logist doctor --fix; to delete it all the same: logist job delete --job {job.id} --force"
+        repair = error.fix if isinstance(error, NewerFormat) else "to repair it: logist doctor --fix"
+        fix = f"{repair}; to delete it all the same: logist job delete --job {job.id} --force"
         raise Refused(f"can't delete {job.id}: {error.message}", where=error.where, fix=fix) from error
 
 

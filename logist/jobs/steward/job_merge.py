@@ -26,7 +26,7 @@ from logist.core.model import (
 from logist.core.model.commands import MergeCommand
 from logist.core.text.counts import format_count
 from logist.errors import LogistError, Refused, Stopped, UsageError
-from logist.jobs.base import cleaned_files, source_repository, specs
+from logist.jobs.base import cleaned_files, source_repository, specs, truncation
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.steward import approved_work, signed_decisions
@@ -84,6 +84,7 @@ def merge_job(
         pending_entries = answer_recording.record_pending_first(session, then_refuse=True)
         approved_work.require_revision(session, revision)
         signed_decisions.require_signed_approval(session)
+        _refuse_older_copy(session)
         if by_itself:
             _require_automatic_merge_allowed(session)
             _refuse_settings_changes(session)
@@ -192,6 +193,16 @@ def _require_automatic_merge_allowed(session: Session) -> None:
 
 def _is_same_path(recorded: str | None, now: Path) -> bool:
     return recorded is not None and os.path.realpath(recorded) == os.path.realpath(now)
+
+
+def _refuse_older_copy(session: Session) -> None:
+    """Raise Refused if the work was merged after the backup that the job was restored from."""
+    unknown_merge = truncation.find_unknown_merge(session.job, session.state)
+    if unknown_merge:
+        branch = f"logist/{session.job.id}"
+        place = quote(str(session.state.source))
+        fix = f"compare: git -C {place} show {branch}; to merge all the same, first: git -C {place} branch -d {branch}"
+        raise Refused(f"can't merge: {unknown_merge}", fix=fix)
 
 
 def _refuse_settings_changes(session: Session) -> None:

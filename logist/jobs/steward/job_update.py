@@ -11,7 +11,7 @@ from logist.core.model import EffectiveSpec, Interaction, Kind, Permission
 from logist.core.model.commands import UpdateCommand
 from logist.core.text.counts import format_count
 from logist.errors import Refused
-from logist.jobs.base import source_repository
+from logist.jobs.base import cleaned_files, source_repository
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.steward import approved_work, job_merge
@@ -90,6 +90,7 @@ def _preview_update(session: Session, repository: Path | None, onto: str | None)
 def _find_source(session: Session, repository: Path | None) -> Target:
     """The repository to update from. Raises Refused if the job can't be updated, or has none."""
     state, job_id = session.state, session.job.id
+    cleaned_files.require_files(session.job, "update")
     if state.parent is not None:
         fix = f"when the child jobs have ended: logist job update --job {state.parent}"
         message = f"can't update a child job: it works on the files of its parent job {state.parent}"

@@ -37,7 +37,7 @@ def snooze_job(jobs_dir: str, job_id: str, until: float, now: float) -> InboxIte
         fix = f"logist job status --job {job_id}"
         raise Refused(f"nothing to snooze: {job_id} does not wait for a person", fix=fix)
     if item.revision is None:
-        raise Refused(f"can't snooze {job_id}: it is damaged", where=jobs_dir, fix=item.advice)
+        raise Refused(f"can't snooze {job_id}: {item.reason}", where=jobs_dir, fix=item.advice)
     folder = f"{jobs_dir}/{job_id}"
     if until <= now:
         end_snooze(folder)

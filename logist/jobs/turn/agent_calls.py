@@ -25,7 +25,7 @@ from logist.core.model import (
     Role,
 )
 from logist.core.text import surrogates
-from logist.errors import ProviderError, Stopped
+from logist.errors import ProviderError, Refused, Stopped
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
@@ -250,6 +250,9 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
 def _wait_for_courier(session: Session, process: CourierProcess, watch: ProgressWatch) -> None:
     project, job = session.project, session.job
     while not process.has_ended(POLL_SECONDS):
+        if project.was_upgraded():
+            LEFT_AT_WORK.append(process)
+            raise build_upgraded_error(project, job.id)
         load_all()  # an agent may take hours, and Logist be upgraded meanwhile: its modules must fit each other
         watch.show_new()
         if project.stopping() == INTERRUPTED:
@@ -258,6 +261,8 @@ def _wait_for_courier(session: Session, process: CourierProcess, watch: Progress
         elif project.stopping() or project.detach:
             LEFT_AT_WORK.append(process)
             raise _still_at_work_error(project, job.id) if project.stopping() else Detached
+    if project.was_upgraded(at_once=True):
+        raise build_upgraded_error(project, job.id)
 
 
 def prepare_courier(project: ProjectContext, agent: str, model: Model) -> None:
@@ -281,6 +286,13 @@ def _interrupt_courier(session: Session, process: CourierProcess) -> None:
     if not process.has_ended(ending.LEAVE_SECONDS):
         process.send_signal(signal.SIGKILL)
         process.has_ended(ending.LEAVE_SECONDS)
+
+
+def build_upgraded_error(project: ProjectContext, job_id: str) -> Refused:
+    """The answer is on disk, or will be: the new version records it, and this one loads no more of its own modules."""
+    assert project.installed is not None
+    message = f"{project.installed.describe_change()}; an agent's answer is kept for the next command"
+    return Refused(message, fix=f"to continue, run: logist job step --job {job_id}")
 
 
 def _still_at_work_error(project: ProjectContext, job_id: str) -> Stopped:

@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from logist.digests import compute_sha256
+from logist.formats import STAMPS
 from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects
@@ -38,7 +39,7 @@ from logist.workspace.git import Git
 
 FILE = "logist-stamps"
 CLOCK = "logist-clock"
-MAGIC = b"logist-stamps 2"
+MAGIC = f"logist-stamps {STAMPS.version}".encode()
 """The first line of the file. Version 1 was JSON after a checksum; each version treats a file of the other as lost."""
 
 UNSURE = pack_stamp(FileStamp(-1, 0, 0, 0, 0))

@@ -54,6 +54,7 @@ def _show_spec(environment: Environment, chosen: str, jobs_dir: str | None) -> O
     from logist.cli.context import open_job
 
     job = open_job(environment, chosen, None, jobs_dir)
+    job.require_known_format()
     text = documents.read_document_text(job.spec_file)
     return Output({"job": job.id, "path": str(job.spec_file), "text": text}, raw=text)
 

@@ -37,6 +37,7 @@ def open_(
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
     cleaned_files.require_files(job, "open the workspace of")
+    job.require_known_format()
     if job.workspace.is_symlink() or not job.workspace.is_dir():
         fix = f"logist job verify --job {job.id}"
         raise Damaged("the workspace is missing", where=str(job.workspace), fix=fix)

@@ -20,7 +20,9 @@ from logist.cli.options import (
 from logist.cli.project import hand_over_asking_job
 from logist.cli.show import render
 from logist.cli.show.output import Output
-from logist.cli.stops import stop_on_signals
+from logist.cli.stops import report_upgrade, stop_on_signals
+from logist.core.model.words import TERMINAL
+from logist.errors import Refused
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
@@ -80,4 +82,6 @@ def run(
     choice = Choice(model=model, command="run", strict=strict, provider_wait=choose_provider_wait(wait))
     last = run_job(project, job_id, show_step, choice)
     output = build_result_output(last, steps=steps)
-    return output._replace(exit_code=project.stopping() or output.exit_code)
+    upgrade = report_upgrade(project) if last.exit_code == 0 and last.state.status not in TERMINAL else ()
+    code = project.stopping() or (Refused.exit_code if upgrade else output.exit_code)
+    return output._replace(exit_code=code, diagnostics=(*output.diagnostics, *upgrade))

@@ -58,13 +58,15 @@ def new(
     files are never overwritten.
     """
     from logist.cli.context import list_role_directories, load_known_roles
+    from logist.jobs.base.editor_schemas import format_header
     from logist.roles import FALLBACK
     from logist.roles.drafting import SUFFIX, draft_role_text
 
     require_name(require_utf8(name, "the name", "use UTF-8 characters"))
     if description is not None and not description.strip():
         raise UsageError("the description is empty", where="--description")
-    folder = environment.find_home(Path(get_current_directory())).path / "roles"
+    home = environment.find_home(Path(get_current_directory())).path
+    folder = home / "roles"
     if to is not None:
         folder = Path(require_utf8(to, "the directory", "use UTF-8 characters"))
     roles = load_known_roles(environment)
@@ -75,7 +77,8 @@ def new(
     model = roles.by_name[FALLBACK].role.llm_model if FALLBACK in roles.by_name else "PROVIDER/MODEL"
     given_description = require_utf8(description, "the description", "use UTF-8") if description else None
     file = folder / f"{name}{SUFFIX[form]}"
-    _write_new_file(file, draft_role_text(name, given_description, base_role, model, form))
+    header = format_header("role", home, folder) if form == "yaml" else ""
+    _write_new_file(file, header + draft_role_text(name, given_description, base_role, model, form))
     replaced = _find_replaced(roles, name, folder, list_role_directories(environment))
     note_texts = [f"overrides {replaced.path}"] if replaced else []
     data = {

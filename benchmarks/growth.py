@@ -1,6 +1,6 @@
 """How the cost of every command grows with what it works on: whole commands at three sizes, and the exponent.
 
-Run: python benchmarks/growth.py [--quick] [--only create history] [--place DIRECTORY]
+Run: python benchmarks/growth.py [--quick] [--only history "create, files"] [--place DIRECTORY]
 
 What is counted: instructions if the processor counts them for `perf stat`, else CPU time (the least of some runs);
 and system calls if there is `strace`. The cost at a tiny size is subtracted. Where git or LangGraph do the same work,
@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of each size")
     parser.add_argument(
-        "--only", nargs="+", default=[], help="only the cases with one of these words in their names"
+        "--only", nargs="+", default=[], help="only the cases with one of these texts in `name, by`"
     )
     parser.add_argument("--runs", type=int, default=2, help="of which the cheapest counts, for CPU time")
     parser.add_argument(
@@ -91,7 +91,7 @@ def main() -> None:
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory(dir=options.place) as name:
         for number, case in enumerate(list_cases(langgraph)):
-            if options.only and not any(word in case.name for word in options.only):
+            if options.only and not any(text in f"{case.name}, {case.by}" for text in options.only):
                 continue
             if options.quick:
                 tiny, *others = case.sizes

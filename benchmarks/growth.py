@@ -175,7 +175,8 @@ def judge(unit: str, sizes: Sizes, costs: Sequence[float]) -> list[object]:
 def fit_exponent(sizes: Sizes, costs: Sequence[float]) -> float | None:
     """The exponent with which the cost above that at the tiny size grows with the size above it.
 
-    None if it hardly grows: less than two sizes cost more by what two runs may differ.
+    None if it hardly grows: less than two sizes cost more by what two runs may differ, or larger ones don't cost more
+    than smaller ones.
     """
     pairs = zip(sizes[1:], costs[1:], strict=True)
     above = [(size - sizes[0], cost - costs[0]) for size, cost in pairs if cost - costs[0] > FLAT * costs[0]]
@@ -183,8 +184,8 @@ def fit_exponent(sizes: Sizes, costs: Sequence[float]) -> float | None:
         return None
     points = [(math.log(size), math.log(cost)) for size, cost in above]
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in points)
-    return slope / sum((x - mean_x) ** 2 for x, _ in points)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+    return slope if slope > FLAT else None
 
 
 def list_cases(langgraph: str | None) -> Iterator[Case]:

@@ -129,6 +129,24 @@ def test_a_later_commit_shares_the_packs_of_unchanged_directories(b: Bench, git_
 
 
 @pytest.mark.usefixtures("small_parts")
+def test_many_loose_objects_come_in_one_pack_which_a_later_commit_divides(
+    b: Bench, git_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "_MANY_LOOSE", 0)
+    write_folders(git_repo)
+    commit_file(git_repo, "new", "new\n")
+    (git_repo / ".git" / "objects" / "17").mkdir(exist_ok=True)
+    (git_repo / ".git" / "objects" / "17" / ("0" * 38)).touch()
+    create(b, "one", git_repo)
+    commit_file(git_repo, "c/1", "changed\n")
+    create(b, "two", git_repo)
+    assert len(list_packs(b, "one")) == 2
+    assert len(list_packs(b, "two")) > 2 * 6
+    for job_id in ("one", "two"):
+        require_sound(b, job_id)
+
+
+@pytest.mark.usefixtures("small_parts")
 def test_packs_do_not_become_more_with_each_commit(b: Bench, git_repo: Path) -> None:
     write_folders(git_repo)
     commit_file(git_repo, "new", "new\n")

@@ -24,6 +24,7 @@ _LEAST_PART, _MOST_PARTS = 4_000, 8
 """The number of objects from which they are divided into several packs, and how many packs at most. Each pack costs
 the next job that doesn't need all of it its part of the copying, and every job two processes.
 """
+_MANY_LOOSE = 6_700
 _MOST_SHARED = 32
 """How many packs at most a job shares with one from another commit."""
 SHALLOW = "shallow"
@@ -43,7 +44,22 @@ def copy_commit(git: Git, source: Path, commit: str, kept: Path | None) -> None:
         except (OSError, StorageError):  # another command may just have removed them
             for file in (*git.git_dir.glob("pack-*"), *(git.git_dir / PACKS).iterdir()):
                 file.unlink()
-    _copy_verified(git, source, _list_names(git.borrow_objects(source), [commit], "--no-walk"))
+    if _has_many_loose(source):
+        lines = [f"--shallow {commit}", commit]
+        _move_verified(git, _pack_part(git.borrow_objects(source), git.git_dir, lines, "--revs"))
+    else:
+        _copy_verified(git, source, _list_names(git.borrow_objects(source), [commit], "--no-walk"))
+
+
+def _has_many_loose(source: Path) -> bool:
+    """Whether so many objects have a file of their own that git would pack them soon (`gc.auto`).
+
+    git opens each of these files twice if it gets names, but once if it finds the objects itself.
+    """
+    try:
+        return len(os.listdir(source / "17")) > _MANY_LOOSE // 256
+    except OSError:
+        return False
 
 
 def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
@@ -66,12 +82,17 @@ def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
 
 def _copy_verified(git: Git, source: Path, wanted: Sequence[str]) -> None:
     for beside in _pack_objects(git, source, git.git_dir, wanted):
-        # git copies objects without comparing their content with their names, which a stranger's repository can forge.
-        # If the repository had the pack already, git would read every object twice, to compare it with itself.
-        git.run("index-pack", "--verify", beside)
-        files = git.git_dir.glob(f"{beside.stem}.*")  # newer versions of git write more than two
-        for file in sorted(files, key=lambda path: path.suffix == ".idx"):
-            os.rename(file, git.git_dir / PACKS / file.name)  # git uses a pack as soon as it has an index
+        _move_verified(git, beside)
+
+
+def _move_verified(git: Git, beside: Path) -> None:
+    """Verify a pack that was written beside the repository, and move it in."""
+    # git copies objects without comparing their content with their names, which a stranger's repository can forge.
+    # If the repository had the pack already, git would read every object twice, to compare it with itself.
+    git.run("index-pack", "--verify", beside)
+    files = git.git_dir.glob(f"{beside.stem}.*")  # newer versions of git write more than two
+    for file in sorted(files, key=lambda path: path.suffix == ".idx"):
+        os.rename(file, git.git_dir / PACKS / file.name)  # git uses a pack as soon as it has an index
 
 
 def link_objects(git: Git, original: Path, commits: Collection[str]) -> None:
@@ -169,15 +190,19 @@ def _pack_objects(git: Git, source: Path, folder: Path, names: Sequence[str]) ->
     size = max(_LEAST_PART, -(-len(names) // _MOST_PARTS))
     borrowing, made = git.borrow_objects(source), []
     for start in range(0, len(names), size):
-        name = borrowing.run_with_input(
-            "".join(f"{name}\n" for name in names[start : start + size]).encode("ascii"),
-            # Don't search for similar files (window), which can take longer than everything else. What is stored as a
-            # difference in the other repository, is stored so here too.
-            *("pack-objects", "--quiet", "--window=0", "--delta-base-offset"),
-            folder / "pack",
-        )
-        made.append(folder / f"pack-{name.decode('ascii').strip()}.pack")
+        made.append(_pack_part(borrowing, folder, names[start : start + size]))
     return made
+
+
+def _pack_part(borrowing: Git, folder: Path, lines: Iterable[str], *options: str) -> Path:
+    name = borrowing.run_with_input(
+        "".join(f"{line}\n" for line in lines).encode("ascii"),
+        # Don't search for similar files (window), which can take longer than everything else. What is stored as a
+        # difference in the other repository, is stored so here too.
+        *("pack-objects", "--quiet", "--window=0", "--delta-base-offset", *options),
+        folder / "pack",
+    )
+    return folder / f"pack-{name.decode('ascii').strip()}.pack"
 
 
 def _give_pack(index: Path, target: Path, give: Callable[[Path, Path], None]) -> None:

@@ -32,14 +32,14 @@ MOST_TIMES = 1.5
 MOST_OWN_MS = 30
 """CPU of Logist itself for each child job, without that of git."""
 OWN_LOGIST = """
-import os, sys
+import atexit, os, sys
 from logist.cli.main import main
-sys.argv[0] = "logist"
-try:
-    main()
-finally:
+def report():
     times = os.times()
-    print("own", times.user + times.system, file=sys.stderr)
+    print("own", times.user + times.system, file=sys.stderr, flush=True)
+atexit.register(report)  # main() doesn't return
+sys.argv[0] = "logist"
+main()
 """
 
 
@@ -214,8 +214,10 @@ def run(argv: list[str], place: Path, environment: dict[str, str]) -> Cost:
         lines = errors.read().decode("utf-8", "replace").splitlines()
     if process.returncode != 0:
         raise SystemExit(f"{argv} ended with {process.returncode}: {lines[-5:]}")
-    own = float(lines[-1].split()[1]) if lines and lines[-1].startswith("own ") else 0.0
-    return Cost(usage.ru_utime + usage.ru_stime, own, usage.ru_maxrss / 1024)
+    own = next((float(line.split()[1]) for line in lines[-1:] if line.startswith("own ")), None)
+    if own is None and OWN_LOGIST in argv:
+        raise SystemExit(f"{argv} didn't report its own CPU time")
+    return Cost(usage.ru_utime + usage.ru_stime, own or 0.0, usage.ru_maxrss / 1024)
 
 
 def list_inodes(place: Path) -> set[int]:

@@ -1,6 +1,6 @@
 """How the cost of every command grows with what it works on: whole commands at three sizes, and the exponent.
 
-Run: python benchmarks/growth.py [--quick] [--only create history] [--place DIRECTORY]
+Run: python benchmarks/growth.py [--quick] [--only history "create, files"] [--place DIRECTORY]
 
 What is counted: instructions if the processor counts them for `perf stat`, else CPU time (the least of some runs);
 and system calls if there is `strace`. The cost at a tiny size is subtracted. Where git or LangGraph do the same work,
@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of each size")
     parser.add_argument(
-        "--only", nargs="+", default=[], help="only the cases with one of these words in their names"
+        "--only", nargs="+", default=[], help="only the cases with one of these texts in `name, by`"
     )
     parser.add_argument("--runs", type=int, default=2, help="of which the cheapest counts, for CPU time")
     parser.add_argument(
@@ -91,7 +91,7 @@ def main() -> None:
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory(dir=options.place) as name:
         for number, case in enumerate(list_cases(langgraph)):
-            if options.only and not any(word in case.name for word in options.only):
+            if options.only and not any(text in f"{case.name}, {case.by}" for text in options.only):
                 continue
             if options.quick:
                 tiny, *others = case.sizes
@@ -175,7 +175,8 @@ def judge(unit: str, sizes: Sizes, costs: Sequence[float]) -> list[object]:
 def fit_exponent(sizes: Sizes, costs: Sequence[float]) -> float | None:
     """The exponent with which the cost above that at the tiny size grows with the size above it.
 
-    None if it hardly grows: less than two sizes cost more by what two runs may differ.
+    None if it hardly grows: less than two sizes cost more by what two runs may differ, or larger ones don't cost more
+    than smaller ones.
     """
     pairs = zip(sizes[1:], costs[1:], strict=True)
     above = [(size - sizes[0], cost - costs[0]) for size, cost in pairs if cost - costs[0] > FLAT * costs[0]]
@@ -183,8 +184,8 @@ def fit_exponent(sizes: Sizes, costs: Sequence[float]) -> float | None:
         return None
     points = [(math.log(size), math.log(cost)) for size, cost in above]
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in points)
-    return slope / sum((x - mean_x) ** 2 for x, _ in points)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+    return slope if slope > FLAT else None
 
 
 def list_cases(langgraph: str | None) -> Iterator[Case]:

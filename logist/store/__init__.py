@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from logist.store import flushing as flushing
     from logist.store import inflight as inflight
     from logist.store import job_batches as job_batches
+    from logist.store import last_answer as last_answer
     from logist.store import lock as lock
     from logist.store import provider_wait as provider_wait
     from logist.store import restore_record as restore_record

@@ -297,6 +297,21 @@ class JobDir:
             message = f"interaction {last + 1} is missing or damaged"
             raise Damaged(message, where=str(self.history_file), fix=suggest_restore(self.history_file))
 
+    def read_recent_entry(self, sequence: int, last: Position) -> JsonObject | None:
+        """Read the entry with this number, which is mostly near the end; None if there is none.
+
+        Reads the whole history if it isn't, and raises Damaged at the first bad entry.
+        """
+        for entries in (self.iter_recent_entries(last), self.read_entries()):
+            for entry in entries:
+                if entry["sequence"] == sequence:
+                    return entry
+        return None
+
+    def iter_recent_entries(self, last: Position) -> Iterator[JsonObject]:
+        """Yield the entries near the end, from that at `last` backwards, each verified from there; not always all."""
+        return store.last_answer.iter_backwards(str(self.path), str(last.hash))
+
     def append_entries(
         self,
         loaded_position: Position,

@@ -74,7 +74,11 @@ def read_head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
 def find_objects(repository: Path, path: str = GIT_PATH) -> Path:
     """Return the directory with the objects of a repository, which is elsewhere for a linked work tree."""
     git_dir = repository / ".git"
-    git = Git(git_dir if git_dir.exists() else repository, path)
+    if not git_dir.exists():
+        git_dir = repository
+    if git_dir.is_dir() and not (git_dir / "commondir").exists():
+        return git_dir / "objects"
+    git = Git(git_dir, path)
     return Path(os.fsdecode(git.run("rev-parse", "--git-path", "objects").removesuffix(b"\n")))
 
 

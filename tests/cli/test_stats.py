@@ -258,6 +258,19 @@ def test_what_fails_half_way_is_left_out(
     assert str(error) in gathered.left_out[0][1].message
 
 
+def test_several_processes_count_the_same(desk: Desk) -> None:
+    for number in range(7):
+        history(desk.place / "a" / str(number), by_role(f"Worker {number % 3}"), by_role("Writer"))
+    history(desk.place / "a" / "8", by_role("Worker 1"), by_role("Writer"))
+    damaged = desk.place / "a" / "8" / "jobHistory.json"
+    damaged.write_bytes(damaged.read_bytes().replace(b"Worker 1", b"Worker 2", 1))
+    for options in ((), ("--json",), ("--by", "role", "--by", "job", "--csv")):
+        one, several = (desk("stats", "a", *options, "--jobs", jobs) for jobs in "13")
+        assert (several.code, several.out, several.err) == (one.code, one.out, one.err)
+        assert several.code == 10
+    assert desk("stats", "a", "--jobs", "0").code == 2
+
+
 def test_who_asks_to_stop_is_not_a_bad_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(archive: recorded_jobs.Archive) -> None:
         raise Stopped("stopped", exit_code=143)

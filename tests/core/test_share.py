@@ -95,13 +95,17 @@ def shared(
     private = Private(
         dict.fromkeys(known, "known value"), [re.compile(each) for each in patterns], ["hermes.lan.example"]
     )
+    clean = []
     for each in entries:
-        private.line(json.dumps(each, ensure_ascii=False))
+        clean.append(not private.line(json.dumps(each, ensure_ascii=False, separators=(",", ":"))))
         for field in texts(each):
             private.text(field.text)
         private.user(each["steward"]["name"])
-    replacing = Replacing({"/home/ada/jobs/j": "${JOB_DIR}"}, private)
-    done = [changed(each, replacing, {}) for each in entries]
+    replacing, searching = (Replacing({"/home/ada/jobs/j": "${JOB_DIR}"}, private) for _ in range(2))
+    done = [
+        changed(each, replacing, {}, is_clean=is_clean) for each, is_clean in zip(entries, clean, strict=True)
+    ]
+    assert done == [changed(each, searching, {}) for each in entries], "a second search finds nothing more"
     return [changed(each, replacing, {}) for each in done], replacing
 
 

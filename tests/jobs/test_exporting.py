@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
+from logist.core.share import Replacing
 from logist.core.share.words import NO_NAMES
 from logist.errors import Damaged, LogistError, Refused, ReplayDiffers, UsageError
 from logist.jobs.archive import archive_replay, fixture_export, job_fixture, recorded_jobs, redaction
@@ -186,6 +188,26 @@ def test_a_secret_is_refused_or_taken_out(
     assert PASSWORD not in told
     assert KEY not in told
     assert os.listdir(tmp_path) == []
+
+
+def test_what_the_survey_missed_is_still_taken_out(shelf: Bench) -> None:
+    leaky = next(
+        each for each in retold(shelf, "missed", said(f" {KEY}")).read_entries() if each["sequence"] == 2
+    )
+    private = redaction.collect_private_values(shelf.project)
+    complete, line, leaks = redaction.redact_entry(
+        leaky, Replacing({}, private), {}, {}, partial(seal_entry, sequence=2, previous=None), is_clean=True
+    )
+    assert (KEY in json.dumps(complete), KEY.encode() in line, leaks) == (False, False, [])
+
+
+def test_only_an_interaction_with_a_secret_is_searched_for_its_format_again(shelf: Bench) -> None:
+    leaky = retold(shelf, "once", said(f" {KEY}"))
+    private = redaction.collect_private_values(shelf.project)
+    survey = redaction.survey_history("once", leaky.history_file, leaky.read_entries(), private)
+    with_secret = {each["checksum"] for each in leaky.read_entries() if KEY in json.dumps(each)}
+    assert survey.unclean == with_secret
+    assert 0 < len(with_secret) < survey.count
 
 
 def test_a_secret_in_the_id_of_the_job_is_one_too(shelf: Bench, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from logist.core.model import Kind
 from logist.errors import StorageError
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision
-from logist.workspace.checkpoint import kept_packs, packs
+from logist.workspace.checkpoint import kept_packs, packs, sharing
 from logist.workspace.files import removal
 from tests import support
 from tests.jobs.bench import Bench
@@ -98,6 +98,76 @@ def test_a_later_commit_takes_what_it_has_in_common(b: Bench, git_repo: Path) ->
     assert [path.name for path in find_folder(b).iterdir()] == [later]
     create(b, "three", git_repo)
     assert list_inodes(b, "three") == list_inodes(b, "two")
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few objects are divided as thousands are."""
+    monkeypatch.setattr(sharing, "_LEAST_PART", 8)
+    monkeypatch.setattr(sharing, "_MOST_SHARED", 12)
+
+
+def write_folders(repository: Path) -> None:
+    for folder in "abcdefgh":
+        (repository / folder).mkdir()
+        for name in "1234567":
+            (repository / folder / name).write_text(f"{folder}{name}\n")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_later_commit_shares_the_packs_of_unchanged_directories(b: Bench, git_repo: Path) -> None:
+    write_folders(git_repo)
+    commit_file(git_repo, "new", "new\n")
+    create(b, "one", git_repo)
+    commit_file(git_repo, "c/1", "changed\n")
+    create(b, "two", git_repo)
+    before, after = list_packs(b, "one"), list_packs(b, "two")
+    assert len(before) >= 2 * 6
+    assert len(before.keys() & after.keys()) >= len(before) - 2 * 2, "all but that of c, and that of the root"
+    for job_id in ("one", "two"):
+        require_sound(b, job_id)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_many_loose_objects_come_in_one_pack_which_a_later_commit_divides(
+    b: Bench, git_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "_MANY_LOOSE", 0)
+    write_folders(git_repo)
+    commit_file(git_repo, "new", "new\n")
+    (git_repo / ".git" / "objects" / "17").mkdir(exist_ok=True)
+    (git_repo / ".git" / "objects" / "17" / ("0" * 38)).touch()
+    create(b, "one", git_repo)
+    commit_file(git_repo, "c/1", "changed\n")
+    create(b, "two", git_repo)
+    assert len(list_packs(b, "one")) == 2
+    assert len(list_packs(b, "two")) > 2 * 6
+    for job_id in ("one", "two"):
+        require_sound(b, job_id)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_packs_do_not_become_more_with_each_commit(b: Bench, git_repo: Path) -> None:
+    write_folders(git_repo)
+    commit_file(git_repo, "new", "new\n")
+    counts = []
+    for number in range(12):
+        create(b, f"j{number}", git_repo)
+        counts.append(len(list_packs(b, f"j{number}")) // 2)
+        commit_file(git_repo, f"new{number}", f"{number}\n")
+    assert max(counts) <= counts[0] + 3
+    require_sound(b, "j11")
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", ["a/1", "h/7"])
+def test_objects_in_every_pack_are_verified(b: Bench, git_repo: Path, name: str) -> None:
+    write_folders(git_repo)
+    commit_file(git_repo, "new", "new\n")
+    forge(git_repo, f"HEAD:{name}")
+    with pytest.raises(StorageError, match="index-pack failed"):
+        create(b, "one", git_repo)
+    assert not b.folder("one").exists()
 
 
 def test_new_objects_of_a_later_commit_are_verified(b: Bench, git_repo: Path) -> None:

@@ -23,6 +23,8 @@ from logist.core.model import (
 )
 from logist.core.model.record import TransportError
 from logist.core.step.step import StepPlan
+from logist.errors import Damaged
+from logist.jobs.base.session import open_session
 from logist.jobs.turn import next_request, surroundings
 from logist.jobs.turn.next_request import Choice
 from tests import support
@@ -117,10 +119,43 @@ def test_the_runs_of_a_real_job(bench: MakeBench) -> None:
     made.create()
     for _ in range(2):
         made.step()
-    found = surroundings.describe_attempts(
-        surroundings.read_runs(made.project.open_job("j")), made.project.redact_text, limit=3
+    assert tell_runs(made, 3) == [f"Worker (work) ended with RETRY: Try {n}." for n in range(2)]
+
+
+def tell_runs(made: Bench, limit: int) -> list[str]:
+    with open_session(made.project, "j", "test") as session:
+        runs = surroundings.read_runs(session.job, session.position, limit)
+    return surroundings.describe_attempts(runs, made.project.redact_text, limit=limit)
+
+
+def test_only_the_end_of_a_history_is_read_for_the_last_runs(bench: MakeBench) -> None:
+    made = bench([answer(f"It is hard {n}.\n" + command("RETRY", summary=f"Try {n}.")) for n in range(4)])
+    made.create()
+    for _ in range(2):
+        made.step()
+    file = made.folder() / "jobHistory.json"
+    file.write_bytes(file.read_bytes().replace(b"Try 0.", b"Try 9.", 1))
+    (made.folder() / "damaged-on-purpose").touch()
+    assert tell_runs(made, 1) == ["Worker (work) ended with RETRY: Try 1."]
+    made.step()
+    newest = json.loads(file.read_bytes())["interactions"][-1]
+    assert "It is hard 1." in newest["request"]["prompt"], "the text of the last answer"
+    with pytest.raises(Damaged):
+        tell_runs(made, 4)
+
+
+def test_of_a_history_in_segments_all_runs_are_told(bench: MakeBench) -> None:
+    made = bench(
+        [answer(command("RETRY", summary=f"Try {n}.")) for n in range(4)], {"history": {"rotate_at": 1}}
     )
-    assert found == [f"Worker (work) ended with RETRY: Try {n}." for n in range(2)]
+    made.create(limits={"max_attempts": 9})
+    for _ in range(4):
+        made.step()
+    assert len(list(made.folder().glob("jobHistory.*.json.gz"))) > 2
+    for limit in (1, 2, 4, 9):
+        assert tell_runs(made, limit) == [
+            f"Worker (work) ended with RETRY: Try {n}." for n in range(4)[-limit:]
+        ]
 
 
 def others(made: Bench, job_id: str = "mine") -> list[str]:

@@ -68,6 +68,15 @@ LEGEND = (("completed", "green"), ("retry", "yellow"), ("stuck", "red"), ("no an
 )
 @click.option("--chart", is_flag=True, help="Print bars instead of a table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values with a header line.")
+@click.option(
+    "--jobs",
+    "processes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Read up to N histories at the same time, each in a process of its own.",
+)
 @recorded_jobs_dir_option
 @json_option
 @click.pass_obj
@@ -78,6 +87,7 @@ def stats(
     measure: str,
     chart: bool,
     as_csv: bool,
+    processes: int,
     jobs_dir: str | None,
 ) -> Output:
     """Show statistics about agents from recorded jobs.
@@ -92,7 +102,7 @@ def stats(
     if chart and as_csv:
         raise click.UsageError("can't use --chart and --csv together")
     by = tuple(dict.fromkeys(by))
-    gathered = _gather_statistics(environment, paths, jobs_dir, by)
+    gathered = _gather_statistics(environment, paths, jobs_dir, by, processes)
     table, diagnostics = gathered.table, _list_diagnostics(gathered)
     data = _build_data(gathered, measure)
     if as_csv:
@@ -113,8 +123,14 @@ def stats(
 
 
 def _gather_statistics(
-    environment: Environment, paths: tuple[str, ...], jobs_dir: str | None, by: tuple[str, ...]
+    environment: Environment,
+    paths: tuple[str, ...],
+    jobs_dir: str | None,
+    by: tuple[str, ...],
+    processes: int,
 ) -> Gathered:
+    import gc
+
     from logist.cli.recorded import list_recorded
     from logist.cli.show.progress import ProgressBar
     from logist.jobs.archive.archive_statistics import gather_statistics
@@ -122,7 +138,14 @@ def _gather_statistics(
     histories = list_recorded(environment, paths, jobs_dir)
     progress = ProgressBar(len(histories))
     try:
-        return gather_statistics(histories, by, each=progress.count_interaction, done=progress.count_history)
+        gc.freeze()  # as in replay: don't search what is loaded for garbage
+        return gather_statistics(
+            histories,
+            by,
+            each=progress.count_interaction,
+            done=progress.count_history,
+            processes=processes,
+        )
     finally:
         progress.clear()
 

@@ -105,6 +105,43 @@ class Key(NamedTuple):
     """The values, in the requested order."""
 
 
+@dataclass(frozen=True)
+class HistoryCounts:
+    """What was counted in one history."""
+
+    groups: dict[Key, Tally]
+    totals: dict[bool, Tally]
+    status: str
+    """The state in which the job is at the end."""
+    interactions: int
+
+
+def count_history(
+    name: str, entries: Iterable[JsonObject], by: tuple[str, ...], *, shared: int = 0
+) -> HistoryCounts:
+    """Count a history by these columns; for a fork, only its own interactions.
+
+    The first `shared` interactions are skipped, because another history counts them.
+    """
+    history = RunHistory()
+    groups: dict[Key, Tally] = {}
+    totals: dict[bool, Tally] = {}
+    for entry in entries:
+        if is_fork(entry):
+            groups.clear()
+            totals.clear()
+        for run in history.read_interaction(entry):
+            names = run.names | {"job": name}
+            key = Key(run.simulated, tuple(names[each] for each in by))
+            groups.setdefault(key, Tally(histories=1)).add_run(run)
+            totals.setdefault(run.simulated, Tally(histories=1)).add_run(run)
+        if history.interactions == shared:
+            history.forget_bookings()
+            groups.clear()
+            totals.clear()
+    return HistoryCounts(groups, totals, history.status, history.interactions)
+
+
 @dataclass(slots=True)
 class StatisticsTable:
     """The sums of histories, grouped by some of BY."""
@@ -123,32 +160,17 @@ class StatisticsTable:
         return sum(self.jobs.values())
 
     def add_history(self, name: str, entries: Iterable[JsonObject], *, shared: int = 0) -> None:
-        """Add a history, or nothing if reading `entries` raises; for a fork, only its own interactions.
+        """Add a history as `count_history` counts it, or nothing if reading `entries` raises."""
+        self.add_counts(count_history(name, entries, self.by, shared=shared))
 
-        The first `shared` interactions are skipped, because another history counts them.
-        """
-        history = RunHistory()
-        groups: dict[Key, Tally] = {}
-        totals: dict[bool, Tally] = {}
-        for entry in entries:
-            if is_fork(entry):
-                groups.clear()
-                totals.clear()
-            for run in history.read_interaction(entry):
-                names = run.names | {"job": name}
-                key = Key(run.simulated, tuple(names[each] for each in self.by))
-                groups.setdefault(key, Tally(histories=1)).add_run(run)
-                totals.setdefault(run.simulated, Tally(histories=1)).add_run(run)
-            if history.interactions == shared:
-                history.forget_bookings()
-                groups.clear()
-                totals.clear()
-        for key, tally in groups.items():
+    def add_counts(self, counts: HistoryCounts) -> None:
+        """Add what was counted in one history."""
+        for key, tally in counts.groups.items():
             self._get_group(key).add_tally(tally)
-        for simulated, tally in totals.items():
+        for simulated, tally in counts.totals.items():
             self.totals.setdefault(simulated, Tally()).add_tally(tally)
-        self.jobs[history.status] = self.jobs.get(history.status, 0) + 1
-        self.interactions += history.interactions
+        self.jobs[counts.status] = self.jobs.get(counts.status, 0) + 1
+        self.interactions += counts.interactions
 
     def _get_group(self, key: Key) -> Tally:
         if key not in self.groups and len(self.groups) >= MOST_GROUPS:

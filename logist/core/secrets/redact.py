@@ -31,11 +31,14 @@ def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
     return "".join([*pieces, text[position:]]), len(places)
 
 
-def find_secrets(text: str, secrets: Mapping[str, str]) -> list[Match]:
-    """Return each secret in `text` in order, without overlaps; `secrets` maps each value to its kind."""
+def find_secrets(text: str, secrets: Mapping[str, str], *, is_clean: bool = False) -> list[Match]:
+    """Return each secret in `text` in order, without overlaps; `secrets` maps each value to its kind.
+
+    `is_clean`: a search without known values has found nothing in this text, and is not repeated.
+    """
     wanted = {secret: kind for secret, kind in secrets.items() if len(secret) >= MIN_SECRET}
     places: list[Match] = []
-    for match in sorted(_find_all(text, wanted), key=lambda match: match.start):
+    for match in sorted(_find_all(text, wanted, is_clean=is_clean), key=lambda match: match.start):
         if places and match.start < places[-1].end:
             places[-1] = places[-1]._replace(end=max(places[-1].end, match.end))
         else:
@@ -43,7 +46,7 @@ def find_secrets(text: str, secrets: Mapping[str, str]) -> list[Match]:
     return places
 
 
-def _find_all(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
+def _find_all(text: str, wanted: Mapping[str, str], *, is_clean: bool) -> Iterator[Match]:
     """Yield the secrets in all readings of the text, in any order, known values first; they may overlap."""
     readings = list(spellings.list_readings(text, wanted))
     if wanted:
@@ -55,6 +58,8 @@ def _find_all(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
         yield from _map_to_original(percent, _find_values(percent.text, known.bytes_as_latin))
         unbroken = spellings.join_lines(text)
         yield from _map_to_original(unbroken, _find_values(unbroken.text, known.wrapped))
+    if is_clean and not readings:  # known values can make more readings
+        return
     yield from secrets_table.find_by_pattern(text)
     for reading in readings:
         yield from _map_to_original(reading, secrets_table.find_by_pattern(reading.text))

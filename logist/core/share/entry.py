@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from logist.core.model import JsonObject
@@ -110,13 +110,15 @@ def _place_of(entry: JsonObject, secret: str) -> str | None:
     return next((field.path for field in texts(entry) if secret in field.text), None)
 
 
-def changed(entry: JsonObject, replacing: Replacing, hashes: Mapping[str, str]) -> JsonObject:
+def changed(
+    entry: JsonObject, replacing: Replacing, hashes: Mapping[str, str], *, is_clean: bool = False
+) -> JsonObject:
     """Return the interaction for sharing; `hashes` maps the old hashes of its history to the new ones.
 
-    The parts of the prompt get new positions and hashes. The store must still compute the checksum.
+    `is_clean`: the first pass has found no secret in exactly this interaction by its format. The parts of the prompt get new positions and hashes. The store must still compute the checksum.
     """
     if replacing.redacts:
-        replacing.look(json.dumps(entry, ensure_ascii=False))
+        replacing.look_into(entry, is_clean=is_clean)
     request = entry.get("request")
     rest = {name: value for name, value in entry.items() if name != "request"}
     done: JsonObject = _value(rest, "", replacing)
@@ -190,18 +192,20 @@ def _value(value: Any, path: str, replacing: Replacing, said: bool | None = Fals
     if isinstance(value, dict):
         done: JsonObject = {}
         for key, inner in value.items():
-            below = f"{path}.{key}" if path else key
-            done[_key(key, replacing.text)] = _value(inner, below, replacing, _is_said(key, below, said))
+            new_key = key if key in KEPT else replacing.text(key)
+            if isinstance(inner, str):  # most values need no path
+                done[new_key] = _text(inner, key.rpartition(".")[2], replacing)
+            elif inner is None or isinstance(inner, bool):
+                done[new_key] = inner
+            else:
+                below = f"{path}.{key}" if path else key
+                done[new_key] = _value(inner, below, replacing, _is_said(key, below, said))
         return done
     if isinstance(value, list):
         return [_value(inner, path, replacing, said) for inner in value]
     if isinstance(value, int | float) and not isinstance(value, bool) and (said or _is_large(value)):
         return replacing.number(value, own=not said) if replacing.redacts else value
     return value
-
-
-def _key(key: str, text: Callable[[str], str]) -> str:
-    return key if key in KEPT else text(key)
 
 
 def _text(text: str, name: str, replacing: Replacing) -> str:

@@ -109,12 +109,16 @@ class Private:
         signs = ("\\\\", *_HOMES, *_EMAIL_SIGNS)  # a backslash in a text is two in its JSON
         return bool(self.patterns) or any(sign in line for sign in signs)
 
-    def line(self, text: str) -> None:
-        """Search for secrets only, in the text of a complete entry, where keys tell what their values are."""
-        for match in redact.find_secrets(text, {}):
+    def line(self, text: str) -> bool:
+        """Search for secrets only, in the text of a complete entry, where keys tell what their values are; return
+        whether there are any.
+        """
+        matches = redact.find_secrets(text, {})
+        for match in matches:
             value = literals.unescaped(text[match.start : match.end])
             if len(value) >= redact.MIN_SECRET:
                 self.secrets.setdefault(value, match.kind)
+        return bool(matches)
 
     def user(self, name: str) -> None:
         """Add the name of a person, each part separately."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
+from logist.core.model import JsonObject
 from logist.core.secrets import redact
 from logist.core.share import literals, private_values
 from logist.core.share.private_values import WORD, NameSearch, Private, secret_of
@@ -79,6 +80,14 @@ class Replacing:
     def look(self, line: str) -> None:
         """Search the JSON that contains all of the next texts; if it has no secret, they are not searched again."""
         self._quiet = self.redacts and not redact.find_secrets(line, self._labels)
+
+    def look_into(self, entry: JsonObject, *, is_clean: bool) -> None:
+        """Do the same for an interaction. `is_clean`: the first pass has found no secret in it by its format."""
+        if is_clean and not self._labels:
+            self._quiet = True
+            return
+        line = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+        self._quiet = not redact.find_secrets(line, self._labels, is_clean=is_clean)
 
     def text(self, text: str) -> str:
         """Return the text without private values."""

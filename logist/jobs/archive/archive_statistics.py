@@ -4,10 +4,12 @@ a time. Writes nothing, takes no lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
+from functools import partial
+from pathlib import Path
 
-from logist.core.history.statistics import StatisticsTable
+from logist.core.history.statistics import HistoryCounts, StatisticsTable, count_history
 from logist.errors import LogistError
 from logist.jobs.archive import originals
 from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors, exit_code_of_errors
@@ -34,23 +36,55 @@ def gather_statistics(
     *,
     each: Callable[[], None] = lambda: None,
     done: Callable[[], None] = lambda: None,
+    processes: int = 1,
 ) -> Gathered:
     """Add up all readable histories; an unreadable one does not stop the others.
 
     Interactions that an imported job shares with another history count once, with that history. `each` is
-    called for every interaction, `done` for every history.
+    called for every interaction, with several `processes` for those of a history when it is done; `done` is called
+    for every history.
     """
     gathered = Gathered(StatisticsTable(by))
     every = list(archives)
     shared_counts = originals.count_shared_interactions(every)
-    for archive in every:
-        with catch_read_errors(archive) as result:
-            gathered.table.add_history(
-                archive.name,
-                archive.call_for_each(archive.read_entries(), each),
-                shared=shared_counts.get(archive.path, 0),
-            )
-        if result.error:
-            gathered.left_out.append((archive.name, result.error))
+    for archive, counted in zip(every, _count_all(every, by, shared_counts, each, processes), strict=True):
+        if isinstance(counted, LogistError):
+            gathered.left_out.append((archive.name, counted))
+        else:
+            gathered.table.add_counts(counted)
         done()
     return gathered
+
+
+def _count_all(
+    archives: list[Archive],
+    by: tuple[str, ...],
+    shared_counts: Mapping[Path, int],
+    each: Callable[[], None],
+    processes: int,
+) -> Iterator[HistoryCounts | LogistError]:
+    """Yield what was counted in each history, or why it can't be read, in order."""
+    if min(processes, len(archives)) <= 1:
+        for archive in archives:
+            yield _count_archive(archive, by, shared_counts, each)
+        return
+    from logist.jobs.archive.worker_processes import map_in_processes  # noqa: PLC0415 - slow import
+
+    count_one = partial(_count_archive, by=by, shared_counts=shared_counts, each=lambda: None)
+    for counted in map_in_processes(count_one, archives, processes):
+        if isinstance(counted, HistoryCounts):
+            for _ in range(counted.interactions):
+                each()
+        yield counted
+
+
+def _count_archive(
+    archive: Archive, by: tuple[str, ...], shared_counts: Mapping[Path, int], each: Callable[[], None]
+) -> HistoryCounts | LogistError:
+    counted: HistoryCounts | None = None
+    with catch_read_errors(archive) as result:
+        entries = archive.call_for_each(archive.read_entries(), each)
+        counted = count_history(archive.name, entries, by, shared=shared_counts.get(archive.path, 0))
+    outcome = result.error or counted
+    assert outcome is not None
+    return outcome

@@ -109,7 +109,12 @@ def _build_lines(
     for entry in islice(job.read_entries(), survey.count):
         number = entry["sequence"]
         complete, line, leaks = redaction.redact_entry(
-            entry, replacing, secrets, hashes, partial(seal_entry, sequence=number, previous=previous)
+            entry,
+            replacing,
+            secrets,
+            hashes,
+            partial(seal_entry, sequence=number, previous=previous),
+            is_clean=entry["checksum"] not in survey.unclean,
         )
         previous = complete["checksum"]
         if entry["checksum"] in survey.named:

@@ -47,6 +47,8 @@ class HistorySurvey:
     """Directories in which the job was, and their replacement."""
     named: set[str] = field(default_factory=set)
     """Hashes of entries that other entries refer to."""
+    unclean: set[str] = field(default_factory=set)
+    """Hashes of entries that contain secrets that are recognized by their format."""
 
 
 @dataclass
@@ -115,22 +117,24 @@ def survey_history(
             result.places[workspace_path.removesuffix("/workspace")] = JOB_DIR
         if isinstance(exchange, str):
             result.named.add(exchange)
-        if private is not None:
-            _collect_private(entry, private)
+        if private is not None and _collect_private(entry, private):
+            result.unclean.add(result.head)
     if not result.count:
         raise Damaged("the history is empty", where=str(history), fix="restore it from a backup")
     return result
 
 
-def _collect_private(entry: JsonObject, private: Private) -> None:
+def _collect_private(entry: JsonObject, private: Private) -> bool:
+    """Collect what is private in an interaction; return whether its line contains a secret."""
     line = files.dump_json(entry).decode()
-    private.line(line)
+    has_secret = private.line(line)
     if private.needs_texts(line):
         for each in share.texts(entry):
             private.text(each.text)
     steward = entry.get("steward")
     if isinstance(steward, dict) and isinstance(steward.get("name"), str):
         private.user(steward["name"])
+    return has_secret
 
 
 def redact_entry(
@@ -139,11 +143,15 @@ def redact_entry(
     secrets: dict[str, str],
     hashes: dict[str, str],
     written: Callable[[JsonObject], tuple[JsonObject, bytes]],
+    *,
+    is_clean: bool = False,
 ) -> tuple[JsonObject, bytes, list[str]]:
     """An interaction, or a part of one, as it is shared; its line, made by
     `written`; and where secrets still are.
+
+    `is_clean`: the survey has found no secret in the interaction, which is complete. The line is searched anyway.
     """
-    shared_entry = share.changed(entry, replacing, hashes)
+    shared_entry = share.changed(entry, replacing, hashes, is_clean=is_clean)
     for _ in range(ROUNDS if replacing.redacts else 1):
         complete, line = written(shared_entry)
         leaks = list(_find_leaks(complete, line, replacing, secrets))

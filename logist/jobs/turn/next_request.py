@@ -286,12 +286,8 @@ def _read_last_answer(session: Session, turn: PlannedTurn) -> str:
         return ""
     if last.action is not ExitAction.RETRY or step_instructions.is_in_sections(turn.spec, session.state.step):
         return ""  # an answer in sections has no text besides its summary and output
-    texts = (
-        str(entry.get("response", {}).get("raw_response") or "")
-        for entry in session.job.read_entries()
-        if entry.get("sequence") == last.sequence
-    )
-    return exit_command.extract_text_before_command(next(texts, ""))
+    entry = session.job.read_recent_entry(last.sequence, session.position) or {}
+    return exit_command.extract_text_before_command(str(entry.get("response", {}).get("raw_response") or ""))
 
 
 def _build_exclusion(rules: ContextRules) -> Callable[[str], bool]:
@@ -350,7 +346,7 @@ def _add_surroundings(
     if "prior_attempts" in required:  # the prompt has the last answer anyway
         skipped = 1 if state.last else 0
         parts["attempts"] = surroundings.describe_attempts(
-            surroundings.read_runs(session.job),
+            surroundings.read_runs(session.job, session.position, rules.prior_attempts_limit + skipped),
             project.redact_text,
             limit=rules.prior_attempts_limit,
             told=skipped,

@@ -28,7 +28,7 @@ from logist.core.relevance.words import stem_title
 from logist.errors import LogistError
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import parse_interaction, read_current_state
-from logist.store import JobDir
+from logist.store import JobDir, Position
 from logist.store.listing import Glance, list_job_ids, read_glances
 
 FINDINGS = 10
@@ -43,8 +43,18 @@ LONGEST_SUMMARY = 300
 _TOLD = (Kind.ASK, *kinds.RETURNS)
 
 
-def read_runs(job: JobDir) -> Iterator[Interaction]:
-    """Yield the interactions that `describe_attempts` needs; the others are not even parsed."""
+def read_runs(job: JobDir, last: Position, count: int) -> Iterator[Interaction]:
+    """Yield the interactions that `describe_attempts` needs for the last `count` runs; the others are not even parsed.
+
+    `last` is the position of the last entry: a long history is read from its end, if that is enough.
+    """
+    recent: list[Interaction] = []
+    for entry in job.iter_recent_entries(last):
+        if entry.get("kind") in _TOLD:
+            recent.append(parse_interaction(entry))
+            count -= _is_run(recent[-1])
+        if count <= 0 or entry["sequence"] == 1:
+            return reversed(recent)
     return (parse_interaction(entry) for entry in job.read_entries() if entry.get("kind") in _TOLD)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from logist.errors import StorageError
@@ -20,6 +20,13 @@ from logist.workspace.files import clones
 from logist.workspace.git import Git, require_files
 
 PACKS = Path("objects", "pack")
+_LEAST_PART, _MOST_PARTS = 4_000, 8
+"""The number of objects from which they are divided into several packs, and how many packs at most. Each pack costs
+the next job that doesn't need all of it its part of the copying, and every job two processes.
+"""
+_MANY_LOOSE = 6_700
+_MOST_SHARED = 32
+"""How many packs at most a job shares with one from another commit."""
 SHALLOW = "shallow"
 """The file in which git lists the commits whose parents it doesn't have."""
 
@@ -32,11 +39,27 @@ def copy_commit(git: Git, source: Path, commit: str, kept: Path | None) -> None:
     """
     if kept is not None:
         try:
-            return _copy_commit_with(git, source, commit, kept)
+            _copy_commit_with(git, source, commit, kept)
+            return
         except (OSError, StorageError):  # another command may just have removed them
             for file in (*git.git_dir.glob("pack-*"), *(git.git_dir / PACKS).iterdir()):
                 file.unlink()
-    return _copy_verified(git, source, [f"--shallow {commit}", commit], "--revs")
+    if _has_many_loose(source):
+        lines = [f"--shallow {commit}", commit]
+        _move_verified(git, _pack_part(git.borrow_objects(source), git.git_dir, lines, "--revs"))
+    else:
+        _copy_verified(git, source, _list_names(git.borrow_objects(source), [commit], "--no-walk"))
+
+
+def _has_many_loose(source: Path) -> bool:
+    """Whether so many objects have a file of their own that git would pack them soon (`gc.auto`).
+
+    git opens each of these files twice if it gets names, but once if it finds the objects itself.
+    """
+    try:
+        return len(os.listdir(source / "17")) > _MANY_LOOSE // 256
+    except OSError:
+        return False
 
 
 def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
@@ -47,14 +70,23 @@ def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
         for index in indexes:
             _give_pack(index, git.git_dir, _link_file)
         return
+    held = {index: packs.list_names(index) for index in indexes}
     names = _list_names(git.borrow_objects(source), [commit], "--no-walk")
-    held = names.intersection(set().union(*map(packs.list_names, indexes)))
-    _give_objects(git, kept, held, _link_file)
-    _copy_verified(git, source, names - held)
+    # Small packs are copied into one: otherwise each commit could leave one more.
+    large = [item for item in held.items() if len(item[1]) * _MOST_SHARED >= len(names)]
+    missing = _give_packs(git, large, names, _link_file)
+    known = {name for name in missing if any(name in inside for inside in held.values())}
+    _pack_objects(git, kept / "objects", git.git_dir / PACKS, [name for name in missing if name in known])
+    _copy_verified(git, source, [name for name in missing if name not in known])
 
 
-def _copy_verified(git: Git, source: Path, wanted: Iterable[str], *options: str) -> None:
-    beside = _pack_objects(git, source, git.git_dir, wanted, *options)
+def _copy_verified(git: Git, source: Path, wanted: Sequence[str]) -> None:
+    for beside in _pack_objects(git, source, git.git_dir, wanted):
+        _move_verified(git, beside)
+
+
+def _move_verified(git: Git, beside: Path) -> None:
+    """Verify a pack that was written beside the repository, and move it in."""
     # git copies objects without comparing their content with their names, which a stranger's repository can forge.
     # If the repository had the pack already, git would read every object twice, to compare it with itself.
     git.run("index-pack", "--verify", beside)
@@ -119,33 +151,60 @@ def require_repository(git_dir: Path) -> None:
     require_files(git_dir)
 
 
-def _list_objects(git: Git, original: Path, commits: Collection[str], *options: str) -> set[str]:
+def _list_objects(git: Git, original: Path, commits: Collection[str], *options: str) -> list[str]:
     """Return the names of all objects that these commits need, with their ancestors."""
     require_repository(original)
     return _list_names(Git(original, git.path), commits, *options)
 
 
-def _list_names(git: Git, commits: Collection[str], *options: str) -> set[str]:
+def _list_names(git: Git, commits: Collection[str], *options: str) -> list[str]:
+    """Return the names of the objects that these commits need, those of a directory beside each other."""
     revisions = "".join(f"{objects.require_commit(commit, git)}\n" for commit in commits).encode("ascii")
     arguments = ("rev-list", "--objects", "--no-object-names", *options, "--stdin")
-    return set(git.run_with_input(revisions, *arguments).decode("ascii").split())
+    return git.run_with_input(revisions, *arguments).decode("ascii").split()
 
 
-def _give_objects(git: Git, original: Path, names: set[str], give: Callable[[Path, Path], None]) -> None:
+def _give_objects(git: Git, original: Path, names: Sequence[str], give: Callable[[Path, Path], None]) -> None:
+    held = ((index, packs.list_names(index)) for index in packs.list_indexes(original))
+    missing = _give_packs(git, held, names, give)
+    _pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
+
+
+def _give_packs(
+    git: Git,
+    held: Iterable[tuple[Path, set[str]]],
+    names: Sequence[str],
+    give: Callable[[Path, Path], None],
+) -> list[str]:
+    """Give the packs that have none but these objects; return the names of the objects that are missing then.
+
+    `held` has the index of each pack, and the names of its objects.
+    """
+    wanted = set(names)
     missing = set(names)
-    for index in packs.list_indexes(original):
-        held = packs.list_names(index)
-        if held <= names and not held.isdisjoint(missing):
+    for index, inside in held:
+        if inside <= wanted and not inside.isdisjoint(missing):
             _give_pack(index, git.git_dir, give)
-            missing -= held
-    if missing:
-        _pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
+            missing -= inside
+    return [name for name in names if name in missing]
 
 
-def _pack_objects(git: Git, source: Path, folder: Path, wanted: Iterable[str], *options: str) -> Path:
-    """Copy objects from the directory `source` of objects into a new pack in `folder`, and return it."""
-    name = git.borrow_objects(source).run_with_input(
-        "".join(f"{line}\n" for line in wanted).encode("ascii"),
+def _pack_objects(git: Git, source: Path, folder: Path, names: Sequence[str]) -> list[Path]:
+    """Copy objects from the directory `source` of objects into new packs in `folder`, and return these.
+
+    A later job shares the packs in which it needs everything, so each has a part of the directories: a commit that
+    changes a few files leaves most packs as they are.
+    """
+    size = max(_LEAST_PART, -(-len(names) // _MOST_PARTS))
+    borrowing, made = git.borrow_objects(source), []
+    for start in range(0, len(names), size):
+        made.append(_pack_part(borrowing, folder, names[start : start + size]))
+    return made
+
+
+def _pack_part(borrowing: Git, folder: Path, lines: Iterable[str], *options: str) -> Path:
+    name = borrowing.run_with_input(
+        "".join(f"{line}\n" for line in lines).encode("ascii"),
         # Don't search for similar files (window), which can take longer than everything else. What is stored as a
         # difference in the other repository, is stored so here too.
         *("pack-objects", "--quiet", "--window=0", "--delta-base-offset", *options),

@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from logist.regular_files import open_regular
 from logist.workspace.files import safe_open
 
 _FICLONE = 0x40049409
 """The request of ioctl(2) that clones a file; the module fcntl has a name for it from Python 3.14 on."""
+_PIECE = 1 << 24
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -37,7 +38,16 @@ def copy_file(source: Path, target: Path) -> None:
         mode = os.fstat(original.fileno()).st_mode & 0o777
         with open(os.open(target, _NEW, mode), "wb") as copy:
             if not _clone_content(original.fileno(), copy.fileno()):
-                shutil.copyfileobj(original, copy, 1 << 20)
+                _copy_content(original, copy)
+
+
+def _copy_content(original: IO[bytes], copy: IO[bytes]) -> None:
+    with suppress(OSError):  # some file systems can't do this, or end too early
+        while os.copy_file_range(
+            original.fileno(), copy.fileno(), _PIECE
+        ):  # without a way through this process
+            pass
+    shutil.copyfileobj(original, copy, 1 << 20)  # what is left
 
 
 def can_clone(source: Path, target: Path, paths: Iterable[bytes]) -> bool:

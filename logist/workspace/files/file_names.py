@@ -21,7 +21,10 @@ def to_stored(raw: bytes) -> bytes:
 
 
 def list_stored(raw_paths: list[bytes]) -> list[bytes]:
-    """Do the same for many paths; most are stored as they are."""
+    """Do the same for many paths; most are stored as they are, so looks at all of them at once first."""
+    text = b"/%b/" % b"/\0/".join(raw_paths)
+    if b"/.git/" not in text.lower() and PREFIX not in text:
+        return raw_paths
     return [raw if b".git" not in raw.lower() and PREFIX not in raw else to_stored(raw) for raw in raw_paths]
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from dataclasses import dataclass

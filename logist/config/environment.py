@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from logist.errors import UsageError
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+
+from logist.quick_tuple import NamedTuple
 
 _BLOCK = 512
 """The unit of st_blocks, whatever the block size of the file system is."""

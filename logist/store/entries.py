@@ -18,11 +18,12 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
 from logist.errors import Damaged, Refused, StorageError
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import MOST
 from logist.store import files
 

@@ -27,11 +27,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store.listing import Glance, list_job_ids, read_glances
 from logist.store.provider_wait import ProviderWait, read_wait

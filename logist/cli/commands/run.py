@@ -6,7 +6,7 @@ import gc
 import threading
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,7 @@ from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.lazy_modules import load_all
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from logist.errors import LogistError

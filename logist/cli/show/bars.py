@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from logist.cli.show.output import Line, StyledText
 from logist.cli.show.render import clean_for_terminal, display_width
+from logist.quick_tuple import NamedTuple
 
 FULL = ("█", "▓", "▒", "░")
 PLAIN = ("#", "=", "-", ".")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from logist.cli.show import pasting, render
 from logist.cli.show.output import StyledText, TextTable
 from logist.core.machine import waiting
 from logist.core.money import amounts
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from logist.jobs.steward.inbox import InboxItem

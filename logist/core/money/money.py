@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import NamedTuple
 
 from logist.core.model import Model, PriceTier, Usage
 from logist.core.money.amounts import MICROCENTS, format_exactly, format_money, join_cents, split_cents
+from logist.quick_tuple import NamedTuple
 
 __all__ = [
     "compute_cost",

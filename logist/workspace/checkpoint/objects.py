@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, NamedTuple
+from typing import IO
 
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import IRREGULAR, read_regular
 from logist.workspace.checkpoint.scan import Unstored
 from logist.workspace.files import file_names

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import open_regular
 from logist.workspace.files import safe_open
 

@@ -82,7 +82,7 @@ class _InitOnUse:
         """Return the compiled function, which the class has from now on."""
         init = _compile_init(self._cls)
         if vars(self._cls).get("__init__") is self:
-            self._cls.__init__ = init  # type: ignore[misc]
+            self._cls.__init__ = init
         return init
 
     def find_values(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any] | None:

@@ -19,7 +19,8 @@ from logist.config.trust import Trust, read_trust
 from logist.errors import UsageError
 from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
 from logist.resources import find_resource
-from logist.roles import LoadedRole, Roles, load_roles
+from logist.roles import LoadedRole, Roles, load_roles, loading
+from logist.roles.shipped_roles import list_shipped_roles
 from logist.store import require_local
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def open_project(
 
 def load_known_roles(environment: Environment, directory: Path) -> Roles:
     """Return the shipped roles, overridden by the user's, and those by the project's."""
+    shipped = list_shipped_roles(map(str, list_layers(environment, directory)))
+    if shipped is not None:
+        return loading.read_roles_on_use({row["name"]: Path(row["file"]) for row in shipped})
     return load_roles(list_role_directories(environment, directory))
 
 
@@ -98,6 +102,8 @@ def read_project_trust(
 
 def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
     """Return the roles whose files are in the project."""
+    if roles.are_shipped:
+        return []
     folders = {layer / "roles" for layer in list_config_directories(home, home)}
     return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
 

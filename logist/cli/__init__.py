@@ -17,12 +17,14 @@ def clean_text(text: str) -> str:
     return cleaned
 
 
-# What click, dataclasses (`inspect`), uuid (`platform`) and pathlib (`ipaddress`) import, and what a usual command needs
-# of it. Loading them takes a fifth of the time of a short command. There are no translations of click's messages.
+# What click, dataclasses (`inspect`), uuid (`platform`), pathlib (`ipaddress`) and subprocess (`locale`) import, and what
+# a usual command needs of it. Loading them takes a fifth of the time of a short command. There are no translations of
+# click's messages.
 load_standard_module_on_use("inspect", cleandoc=clean_text)
 load_standard_module_on_use("platform", system=lambda: os.uname().sysname)
 load_standard_module_on_use("gettext", gettext=str, ngettext=lambda one, many, n: one if n == 1 else many)
 load_standard_module_on_use("ipaddress")
+load_standard_module_on_use("locale")
 
 from logist.cli.main import main  # noqa: E402
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -37,7 +36,8 @@ def copy_file(source: Path, target: Path) -> None:
         mode = os.fstat(original.fileno()).st_mode & 0o777
         with open(os.open(target, _NEW, mode), "wb") as copy:
             if not _clone_content(original.fileno(), copy.fileno()):
-                shutil.copyfileobj(original, copy, 1 << 20)
+                while piece := original.read(1 << 20):  # shutil loads the libraries of three compressions
+                    copy.write(piece)
 
 
 def can_clone(source: Path, target: Path, paths: Iterable[bytes]) -> bool:

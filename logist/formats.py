@@ -9,8 +9,7 @@ so that an earlier Logist refuses the job from then on. It reads all earlier num
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from logist.quick_tuple import NamedTuple
 from logist.version import __version__
 
 UPGRADE = "use the version of Logist that wrote it, or a newer one"

@@ -7,7 +7,9 @@ type checkers and import-linter see them. `from package.module import name` load
 
 from __future__ import annotations
 
+import importlib
 import sys
+from _thread import allocate_lock
 from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -15,6 +17,7 @@ from typing import Any
 
 _FROM_CODE = frozenset({"__all__", "__dict__", "__doc__"})
 """Attributes with underscores that only the code gives their values; the import system sets and reads the others before."""
+_loading = allocate_lock()
 _specs: dict[str, ModuleSpec] = {}
 """The modules that somebody has imported and that no module has used, by name."""
 
@@ -93,6 +96,35 @@ def load_on_use(package: dict[str, Any], names: Mapping[str, Sequence[str]] | No
         return loader.module
 
     package["__getattr__"] = get_attribute
+
+
+class _StandIn(ModuleType):
+    """What importers of a module get instead of it; loads it when they read what this doesn't have."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        value = getattr(load_standard_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
+
+
+def load_standard_module_on_use(name: str, **own: Any) -> None:
+    """Let a module of the standard library be loaded when something other than `own` is used of it.
+
+    For a module that a library imports, but that no usual command needs. Does nothing if it is loaded already.
+    """
+    if name not in sys.modules:
+        stand_in = sys.modules[name] = _StandIn(name)
+        vars(stand_in).update(own)
+
+
+def load_standard_module(name: str) -> ModuleType:
+    """Return the real module, also after `load_standard_module_on_use`."""
+    with _loading:  # another thread may be here, and must not remove the real one
+        if isinstance(sys.modules.get(name), _StandIn):
+            del sys.modules[name]
+    return importlib.import_module(name)
 
 
 def load_all() -> None:

@@ -1,17 +1,20 @@
 """`@dataclass` like that of the standard library, but quick to define.
 
 The standard one examines the fields and compiles up to six methods for each class: half a millisecond, or a tenth of a second
-for the classes that one step loads, which is ten times the start of Python. Here, most classes that a command loads are never
-used, so `__init__` is compiled for the first instance, and what `dataclasses.fields` returns is built when it is asked for; the
-other methods are the same functions for all classes. Type checkers see the standard one.
+for the classes that one step loads, which is ten times the start of Python. Here, most classes that a command loads have no
+instances, and most others have a few, so `__init__` is compiled for the sixth; what `dataclasses.fields` returns is built when
+it is asked for; the other methods are the same functions for all classes. Type checkers see the standard one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -33,6 +36,8 @@ _SPECS = "_logist_fields"
 """The attribute of a class with its fields, also those it inherits: `_Spec` by name."""
 _COMPARED = "_logist_compared"
 """The attribute of a class with the function that returns the tuple of an instance's values."""
+_UNCOMPILED = 5
+"""So many instances of a class are made without a compiled `__init__`: as long as that is less work."""
 _RARE = ("InitVar", "KW_ONLY")
 """Kinds of annotations that are left to the standard library."""
 
@@ -61,6 +66,59 @@ class _OnFirstUse:
         return value.__get__(instance, owner) if hasattr(value, "__get__") else value
 
 
+class _InitOnUse:
+    """`__init__` of a class that is compiled when it pays: most classes of a command have one or two instances."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls, self._uses = cls, 0
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is not None and self._uses < _UNCOMPILED:
+            self._uses += 1
+            return partial(_initialize, self, instance)
+        return self.compile().__get__(instance, owner)
+
+    def compile(self) -> Any:
+        """Return the compiled function, which the class has from now on."""
+        init = _compile_init(self._cls)
+        if vars(self._cls).get("__init__") is self:
+            self._cls.__init__ = init
+        return init
+
+    def find_values(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the value of each field; None if the arguments are wrong."""
+        values: dict[str, Any] = {}
+        remaining = iter(positional)
+        specs: dict[str, _Spec] = getattr(self._cls, _SPECS)
+        for name, spec in specs.items():
+            value = _MISSING
+            is_argument = spec.get("init", True)
+            if is_argument:
+                value = _MISSING if spec.kw_only else next(remaining, _MISSING)
+                if value is _MISSING:
+                    value = named.pop(name, _MISSING)
+            factory = spec.get("default_factory", _MISSING)
+            if value is _MISSING and factory is not _MISSING:
+                value = factory()
+            elif value is _MISSING and is_argument:
+                value = spec.get("default", spec.default)
+            if value is not _MISSING:
+                values[name] = value
+            elif is_argument:
+                return None
+        return None if named or next(remaining, _MISSING) is not _MISSING else values
+
+
+def _initialize(on_use: _InitOnUse, instance: Any, /, *positional: Any, **named: Any) -> None:
+    values = on_use.find_values(positional, dict(named))
+    if values is None:
+        on_use.compile()(instance, *positional, **named)  # raises the usual error
+        return
+    instance.__dict__.update(values)
+    if hasattr(instance, "__post_init__"):
+        instance.__post_init__()
+
+
 def _define(cls: type, *, frozen: bool, kw_only: bool) -> type:
     own = vars(cls)
     inherited: dict[str, _Spec] = {}
@@ -84,7 +142,7 @@ def _define(cls: type, *, frozen: bool, kw_only: bool) -> type:
     _add_methods(cls, frozen=frozen)
     setattr(cls, _SPECS, specs)
     if "__init__" not in own:
-        cls.__init__ = _OnFirstUse(cls, "__init__", _compile_init)  # type: ignore[misc]
+        cls.__init__ = _InitOnUse(cls)  # type: ignore[misc]
     if "__match_args__" not in own:
         cls.__match_args__ = tuple(  # type: ignore[misc, attr-defined]
             name for name, spec in specs.items() if spec.get("init", True) and not spec.kw_only

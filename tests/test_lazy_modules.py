@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from logist.cli import clean_text
 from tests.support import process_environment
 
 PACKAGE = """
@@ -166,3 +169,48 @@ def run(folder: Path, code: str) -> str:
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        ("load('wave', own=5); import wave; print(wave.own, 'struct' in sys.modules)", "5 False\n"),
+        ("load('wave', own=5); import wave; print(wave.WAVE_FORMAT_PCM, sys.modules['wave'].__file__[-7:])", "1 wave.py\n"),
+        ("load('wave'); from wave import WAVE_FORMAT_PCM; print(WAVE_FORMAT_PCM)", "1\n"),
+        ("load('wave'); import wave as a; a.Error; import wave as b; print(a is b, a.Error is b.Error)", "False True\n"),
+        ("import wave; load('wave', own=5); print(hasattr(wave, 'own'))", "False\n"),
+        ("load('wave'); import wave; print(hasattr(wave, 'missing'), hasattr(wave, 'Error'))", "False True\n"),
+    ],
+)  # fmt: skip
+def test_a_standard_module_is_loaded_when_it_is_used(tmp_path: Path, code: str, printed: str) -> None:
+    assert (
+        run(
+            tmp_path,
+            f"import sys; from logist.lazy_modules import load_standard_module_on_use as load; {code}",
+        )
+        == printed
+    )
+
+
+def test_threads_get_the_same_standard_module(tmp_path: Path) -> None:
+    code = """
+        import sys, threading
+        from logist.lazy_modules import load_standard_module_on_use
+        sys.setswitchinterval(1e-6)
+        load_standard_module_on_use("inspect")
+        import inspect
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(inspect.Signature)) for _ in range(8)]
+        for each in threads: each.start()
+        for each in threads: each.join()
+        import inspect as real
+        print(len(found), {real.Signature} == set(found))
+    """
+    assert run(tmp_path, textwrap.dedent(code)) == "8 True\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "one line", " indented", "\tindented", "a\tb", "two\n    lines\n", "end "]
+)
+def test_help_texts_are_cleaned_like_docstrings(text: str) -> None:
+    assert clean_text(text) == inspect.cleandoc(text)

@@ -85,6 +85,33 @@ def test_instances_are_alike(frozen: bool, number: int) -> None:
     assert ours.__match_args__ == theirs.__match_args__
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("named_only", [False, True])
+def test_the_first_instances_are_like_all_others(frozen: bool, number: int, named_only: bool) -> None:
+    """`__init__` is compiled after a few; then it is a function in the class."""
+    options = {"frozen": frozen, "kw_only": named_only}
+    kind, standard = (define(each, **options)[number] for each in (QUICK, STANDARD))
+    calls = [call for call in CALLS if not (named_only and call[0])]
+    expected = [vars(standard(*positional, **named)) for positional, named in calls]
+    for _ in range(2 * quick_dataclass._UNCOMPILED):
+        assert [vars(kind(*positional, **named)) for positional, named in calls] == expected
+    assert callable(vars(kind)["__init__"])
+    assert list(vars(kind(first=1))) == list(vars(standard(first=1)))
+
+
+@pytest.mark.parametrize(("positional", "named"), WRONG)
+def test_the_first_instance_reports_wrong_arguments(
+    positional: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    kind, standard = (define(each)[1] for each in (QUICK, STANDARD))
+    with pytest.raises(TypeError) as expected:
+        standard(*positional, **named)
+    with pytest.raises(TypeError) as raised:
+        kind(*positional, **named)
+    assert str(raised.value) == str(expected.value)
+
+
 def test_a_default_list_is_not_shared() -> None:
     kind, _ = define(QUICK)
     assert kind(1).third is not kind(1).third

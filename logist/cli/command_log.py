@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from logist import __version__, event_log
 from logist.cli.current_job import get_current_directory
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic
 from logist.config.environment import Environment
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from logist.event_log.log_file import LogFile

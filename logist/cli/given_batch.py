@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from logist import documents
 from logist.cli import given_spec
@@ -18,6 +18,7 @@ from logist.errors import InvalidFile, LogistError, Refused, UsageError
 from logist.jobs.base import job_names
 from logist.jobs.base.create import PlannedJob, plan_job
 from logist.jobs.base.project import ProjectContext
+from logist.quick_tuple import NamedTuple
 
 NOTHING = "no job was created"
 Fill = Callable[[Document], Document]

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +14,7 @@ from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.cli.shell_values import complete_agent, complete_directory, complete_job, complete_model
 from logist.config.environment import Environment
 from logist.errors import Refused, UsageError
+from logist.quick_tuple import NamedTuple
 from logist.store.listing import find_job_id
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.config.sections import Above, ContextRules, Count, Review, RoleChoice
 from logist.core.model import Frozen
 from logist.documents import Document, suggest_names, validate_document
 from logist.errors import InvalidFile
+from logist.quick_tuple import NamedTuple
 
 FILE = "config.json"
 

@@ -6,9 +6,10 @@ import os
 import pwd
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from logist.errors import UsageError
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ Everything else is left to `config.settings`, which also reports what is wrong.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.config.environment import find_coven_directory
 from logist.config.merging import list_leaf_paths, merge_settings
@@ -14,6 +14,7 @@ from logist.config.shapes import SHAPES
 from logist.core.model import plain
 from logist.core.model.shapes import SHAPES as MODELS
 from logist.core.text.simple_yaml import parse_simple_yaml
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 
 CONFIG_FILE = "config.yaml"

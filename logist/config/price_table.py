@@ -7,9 +7,9 @@ the tests use. `page` is where the provider publishes its prices.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from logist.core.model import PriceTier
+from logist.quick_tuple import NamedTuple
 
 
 class KnownModel(NamedTuple):

@@ -9,12 +9,13 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 from logist.core.text.simple_yaml import parse_with_lines
 from logist.errors import InvalidFile
 from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from logist import __version__
 from logist.core.history import fold
@@ -19,6 +19,7 @@ from logist.core.model import HALTED, Status
 from logist.core.money import amounts
 from logist.errors import LogistError
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.store import listing
 from logist.store.job_index import IndexUnusable, JobIndex
 

@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from logist.quick_model.fields import AfterValidator
 from logist.quick_model.problems import Misfit, Problem
+from logist.quick_tuple import NamedTuple
 
 Run = Callable[[Any], Any]
 """Returns the value, converted if needed. Raises Misfit."""

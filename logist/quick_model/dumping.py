@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
+
+from logist.quick_tuple import NamedTuple
 
 _PLAIN: frozenset[type] = frozenset({str, int, bool, NoneType})
 """Values of exactly these types are dumped unchanged."""

@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from logist.quick_model.checks import ALL, LAX, NOTHING, OWN, build_check, is_unicode
 from logist.quick_model.dumping import EVERYTHING, Options, dump_model
 from logist.quick_model.fields import FieldInfo, copy_default
 from logist.quick_model.problems import Misfit, Problem, ValidationError
+from logist.quick_tuple import NamedTuple
 
 _MISSING: Any = object()
 _CHANGEABLE = (list, dict)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from logist.quick_tuple import NamedTuple
 
 _JSON_MESSAGES = {
     "model_type": "Input should be an object",

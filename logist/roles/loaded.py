@@ -72,12 +72,14 @@ class LoadedRole:
 class Roles:
     """All roles that can be named. A broken one hides those it would have replaced."""
 
-    by_name: dict[str, LoadedRole]
+    by_name: Mapping[str, LoadedRole]
     problems: list[RoleProblem]
     broken: dict[str, InvalidFile]
     """Why a role can't be used, by its name, or by the name of its file if the role's name can't be read."""
     hidden: list[LoadedRole] = field(default_factory=list)
     """Valid roles that a role of a stronger directory overrides."""
+    are_shipped: bool = False
+    """Whether all are shipped with Logist, unchanged; then each is only read when it is used."""
 
     def get(self, name: str) -> Role:
         """Return the role of exactly that name.

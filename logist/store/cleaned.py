@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import NamedTuple
 
 from logist.errors import Damaged
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 
 NAME = "cleaned.json"

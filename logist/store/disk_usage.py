@@ -7,7 +7,8 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+
+from logist.quick_tuple import NamedTuple
 
 _BLOCK = 512
 """The unit of st_blocks, whatever the block size of the file system is."""

@@ -13,9 +13,9 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.core.text.ids import JOB_ID_PATTERN
+from logist.quick_tuple import NamedTuple
 from logist.store import files
 
 FOLDER = ".notify"

@@ -18,12 +18,13 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
 from logist.errors import Damaged, NewerFormat, StorageError
 from logist.formats import JOB, UPGRADE, describe_newer, is_newer
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import MOST
 from logist.store import files
 

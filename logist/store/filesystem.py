@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.errors import Refused
+from logist.quick_tuple import NamedTuple
 
 MOUNTS = "/proc/self/mountinfo"
 # File systems as that file spells them; the second set, behind "fuse.".

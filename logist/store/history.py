@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from logist import store  # `store.segments` is loaded on first use: most histories have one file
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError
+from logist.quick_tuple import NamedTuple
 from logist.store import files
 from logist.store.entries import (
     CLOSING,

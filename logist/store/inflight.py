@@ -11,10 +11,10 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged
+from logist.quick_tuple import NamedTuple
 from logist.store import files
 
 _NAME = re.compile(r"([1-9]\d{0,8})\.(request|sent|response|tools)")

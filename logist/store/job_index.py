@@ -27,13 +27,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
 from logist.formats import INDEX
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store.listing import Glance, list_job_ids, list_unpublished, read_glances
 from logist.store.provider_wait import ProviderWait, read_wait

@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from logist import store  # its modules are loaded on first use: few commands need more than one or two
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, NewerFormat, Refused, StorageError, UsageError
 from logist.formats import JOB, UPGRADE, describe_newer, is_newer
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import MOST
 from logist.store import HISTORY, SIGNATURES, WAIT, files, history, job_index
 from logist.store.cleaned import UNDER_WAY

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError, UsageError
 from logist.formats import describe_newer, is_newer
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import READING, read_regular
 
 _ASKED = ("PENDING", "REVIEW_REQUIRED")

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.errors import Busy, StorageError, UsageError
+from logist.quick_tuple import NamedTuple
 from logist.store import SIGNATURES, files
 from logist.store.filesystem import require_local
 from logist.timestamps import format_local

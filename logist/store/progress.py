@@ -14,8 +14,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import open_regular
 
 NAME = "progress"

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import WAIT
 from logist.timestamps import format_utc

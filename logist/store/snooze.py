@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from typing import NamedTuple
 
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 
 NAME = "snooze.json"

@@ -8,11 +8,12 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from logist.core.text.counts import format_count
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused
+from logist.quick_tuple import NamedTuple
 from logist.store.entries import (
     CLOSING,
     CLOSINGS,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple, get_args
+from typing import get_args
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
 from logist.errors import UsageError
 from logist.jobs.steward.job_diff import Scope, Since
+from logist.quick_tuple import NamedTuple
 from logist.web.diff_view import LineKey, parse_line_key
 
 UNIFIED = "unified"

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
 
 from markupsafe import Markup
 
 from logist.core.text.patches import FilePatch, Hunk, PatchLine, iter_file_patches
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.web.job_view import Changes
 from logist.web.line_comments import PlacedComment
 from logist.web.texts import show_text

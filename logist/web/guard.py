@@ -6,12 +6,11 @@ page. So the host, the origin and a session are checked before a page is even lo
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from logist.quick_tuple import NamedTuple
 from logist.web.sessions import Sessions
 
 MOST_BYTES = 4_000_000

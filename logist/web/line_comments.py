@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.core.text.counts import format_count
 from logist.core.text.invisible_characters import compile_invisible_pattern
@@ -22,6 +21,7 @@ from logist.errors import Refused, UsageError
 from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.steward.inbox_decisions import DecisionChoice, Input
 from logist.quick_model import BaseModel, ValidationError
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import files
 from logist.web.job_view import JobHead

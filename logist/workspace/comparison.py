@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import IO, Literal
 
 from logist.errors import Refused
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint import changes, objects, repository
 from logist.workspace.checkpoint.changes import ABSENT
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree

@@ -5,7 +5,6 @@ and the `.git` for the agent's tools.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -104,7 +103,10 @@ def make_agent_git(git: Git, root: Path, base: str) -> Iterator[Git]:
     in.
     """
     making = git.git_dir / MAKING
-    shutil.rmtree(making, ignore_errors=True)
+    if os.path.lexists(making):  # left by a killed command
+        import shutil  # noqa: PLC0415 - loads the libraries of three compressions
+
+        shutil.rmtree(making, ignore_errors=True)
     inner = replace(git, git_dir=making / ".git")
     making.mkdir(0o700)
     repository.create_repository(inner.git_dir, bare=False, long_names=len(base) == 64)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -38,7 +39,8 @@ def role(b: Bench, name: str, permissions: Permissions, **more: object) -> None:
     """Gives a role of the bench these permissions."""
     known = b.project.roles.by_name[name]
     changed = known.role.model_copy(update={"permissions": permissions, **more})
-    b.project.roles.by_name[name] = LoadedRole(Role.model_validate(changed.model_dump()), known.path)
+    by_name = cast("dict[str, LoadedRole]", b.project.roles.by_name)  # the bench has loaded all
+    by_name[name] = LoadedRole(Role.model_validate(changed.model_dump()), known.path)
 
 
 def transcript(b: Bench, sequence: int) -> list[Json]:

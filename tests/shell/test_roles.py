@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from logist.config.environment import Environment
 from logist.config.settings import Settings, resolve_model
 from logist.core.model import EVERYTHING, Permission, Permissions, Role
 from logist.documents import dump_yaml
 from logist.errors import InvalidFile, UsageError
+from logist.jobs.base.project_opening import load_known_roles
 from logist.resources import find_resource
 from logist.roles import RoleProblem, Roles, load_roles, role_hash
+from logist.roles.loading import read_roles_on_use
 
 ATTRIBUTES = ("name", "description", "instructions", "llm_model")
 
@@ -587,3 +590,35 @@ class TestHash:
     def test_every_attribute_counts(self, attribute: str, value: object) -> None:
         base = Role.model_validate(role())
         assert role_hash(base.model_copy(update={attribute: value})) != role_hash(base)
+
+
+def test_the_shipped_roles_are_read_when_they_are_used(tmp_path: Path) -> None:
+    """They are the same as when all are read at once, which finds no problems and no bases."""
+    eager = load_roles([find_resource("roles")])
+    assert (eager.problems, eager.broken, eager.hidden) == ([], {}, [])
+    assert {loaded.base for loaded in eager.by_name.values()} == {None}
+    known = load_known_roles(Environment({"HOME": str(tmp_path)}), tmp_path)
+    assert known.are_shipped
+    assert dict(known.by_name) == eager.by_name
+    assert list(known.by_name) == list(eager.by_name)
+    assert known.find_for_task_type("bug") == eager.find_for_task_type("bug") == "fix"
+    with pytest.raises(UsageError, match="unknown role"):
+        known.get("missing")
+
+
+def test_a_role_of_the_user_is_loaded_with_all_others(tmp_path: Path) -> None:
+    folder = tmp_path / ".config" / "logist" / "roles"
+    folder.mkdir(parents=True)
+    (folder / "own.yaml").write_text("{name: own, base: fix, description: d}\n", "utf-8")
+    known = load_known_roles(Environment({"HOME": str(tmp_path)}), tmp_path)
+    assert not known.are_shipped
+    assert known.by_name["own"].base == "fix"
+
+
+def test_a_role_that_is_not_used_is_not_read(tmp_path: Path) -> None:
+    fix = find_resource("roles") / "fix.yaml"
+    roles = read_roles_on_use({"fix": fix, "gone": tmp_path / "gone.yaml"})
+    assert roles.get("fix").name == "fix"
+    assert "gone" in roles.by_name
+    with pytest.raises(UsageError, match="unknown role `gone`"):
+        roles.get("gone")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from logist.agents.protocol import Ask, Sending
 from logist.core.model import Call, ErrorKind, Model, TransportError
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 MAX_TEXT = 16 * 1024 * 1024
 """Maximum characters of an answer, to limit memory; a step treats answers above 10 MB as invalid anyway."""

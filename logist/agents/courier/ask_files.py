@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field, fields
 from enum import StrEnum
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from logist.agents.courier import booking
 from logist.agents.protocol import LITELLM, MODEL_AGENTS, AgentWork, Ask
@@ -27,6 +27,7 @@ from logist.core.model import (
 from logist.core.text.surrogates import replace_surrogates
 from logist.quick_dataclass import dataclass
 from logist.quick_model import BaseModel, Field, ValidationError
+from logist.quick_tuple import NamedTuple
 from logist.store import Exchange, Exchanges, inflight
 
 EMPTY = Reply()

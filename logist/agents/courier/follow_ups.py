@@ -13,13 +13,14 @@ doesn't allow it, or if it fails, the answer before it counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.protocol import Ask
 from logist.core.answer import questions
 from logist.core.answer.thinking import remove_thinking
 from logist.core.model import ExitAction, JsonObject, Phase, Reply
+from logist.quick_tuple import NamedTuple
 from logist.resources import load_schema
 from logist.store import Exchange
 

@@ -6,9 +6,8 @@ print one document at the end: until then, there is only what they write to stan
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from logist.agents.programs.output import Json, get_at_path, parse_json, strip_controls, text_of
+from logist.quick_tuple import NamedTuple
 
 
 class Said(NamedTuple):

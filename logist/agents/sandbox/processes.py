@@ -7,9 +7,9 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from logist.agents.sandbox.confinement import MARKER
+from logist.quick_tuple import NamedTuple
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 _SET_CHILD_SUBREAPER = 36

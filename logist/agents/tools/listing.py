@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context
 from logist.core.text.counts import format_count
+from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint.scan import SPECIAL
 from logist.workspace.files import file_names, safe_open
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context, ToolError
 from logist.core.text.counts import format_count
+from logist.quick_tuple import NamedTuple
 
 CHUNK = 1 << 20
 COUNTED_BYTES = 64 << 20

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
 
 from logist.agents import sandbox
 from logist.agents.programs import finding
@@ -43,6 +42,7 @@ from logist.jobs.base.model_choice import require_client
 from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor import job_checks, repairs
 from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
+from logist.quick_tuple import NamedTuple
 from logist.roles import LoadedRole, Roles
 from logist.store import IN_THE_MAKING, JobDir, describe_problem, job_batches, list_jobs, lock
 from logist.store.files import TEMPORARY, format_move_command

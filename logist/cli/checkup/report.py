@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
 
 from logist.cli.checkup.model_checks import examine_models
 from logist.cli.checkup.project_checks import PROJECT_CHECKS, list_project_jobs
@@ -17,6 +16,7 @@ from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor import checks, job_checks
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import Finding, Fixed, Repairs
+from logist.quick_tuple import NamedTuple
 
 DELAY_SECONDS = 1.0
 """Without --deep, the checks of most projects are done before a bar could be read."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +31,7 @@ from logist.core.text.counts import format_count
 from logist.errors import Refused
 from logist.event_log import events
 from logist.lazy_modules import load_all
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from logist.errors import LogistError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from logist.cli.show.output import Line, StyledText
 from logist.cli.show.render import clean_for_terminal, shorten_for_terminal
 from logist.core.text.columns import count_columns, pad_to_columns
+from logist.quick_tuple import NamedTuple
 
 FULL = ("█", "▓", "▒", "░")
 PLAIN = ("#", "=", "-", ".")

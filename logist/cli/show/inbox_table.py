@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from logist.cli.show import pasting, render
 from logist.cli.show.output import StyledText, TextTable
 from logist.core.machine import waiting
 from logist.core.money import amounts
 from logist.core.text.columns import count_columns
+from logist.quick_tuple import NamedTuple
 from logist.timestamps import format_age, format_local, format_utc
 
 if TYPE_CHECKING:

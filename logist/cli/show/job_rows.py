@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.cli.show import glance
 from logist.cli.show.output import Diagnostic, EncodedRows, decode_texts, make_warnings
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.errors import Damaged, LogistError
 from logist.formats import UPGRADE
+from logist.quick_tuple import NamedTuple
 from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex, JobOrder
 from logist.store.listing import REBUILD, Glance, read_glances
 

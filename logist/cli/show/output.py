@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.errors import LogistError
+from logist.quick_tuple import NamedTuple
 
 SCHEMA_VERSION = 1
 DECODED_AT_ONCE = 200

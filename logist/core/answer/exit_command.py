@@ -63,7 +63,7 @@ _FENCE_LINE = compile_on_use(rf"{outermost_json.FENCE}[\w+-]*\s*")
 _SENTENCE_END = compile_on_use(r"[.!?。！？…]+[\"')\]”’]*(?:\s|$)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExitCommand:
     """How an agent ended its run."""
 
@@ -74,7 +74,7 @@ class ExitCommand:
     metadata: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Verdict:
     """The result of reading an answer: a valid exit command, or None and the reason for the steward."""
 
@@ -83,7 +83,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Candidate:
     """An outermost object with an `action` key. Canonical JSON is equal for equal values."""
 

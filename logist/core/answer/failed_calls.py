@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.answer.findings import shorten_to_line
+from logist.quick_tuple import NamedTuple
 
 COMMAND_TOOL = "execute_command"
 COMMAND_SUCCEEDED = "[exit status 0;"

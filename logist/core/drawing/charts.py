@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import NamedTuple
 
 from logist.core.text.columns import shorten_to_columns, to_one_line
+from logist.quick_tuple import NamedTuple
 
 WIDTH = 640
 HEIGHT = 230

@@ -11,9 +11,9 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import NamedTuple
 
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 GAP = 28
 """Between two boxes of a row."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 Standing = Literal["done", "running", "waiting", "stuck", "failed", "skipped", "next"]
 

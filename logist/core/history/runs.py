@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.history.statistics_words import RunEnding
 from logist.core.machine import kinds
 from logist.core.model.words import Actor, ExitAction, Kind, Phase, Status
 from logist.core.money import amounts
 from logist.core.text.json_object import JsonObject
+from logist.quick_tuple import NamedTuple
 
 LONGEST_NAME = 200
 LONGEST_REASON = 120

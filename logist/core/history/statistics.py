@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.history.runs import SIZES, AgentRun, RunHistory, RunUsage, classify_prompt_size, is_fork
 from logist.core.history.statistics_words import IN_ORDER, RunEnding
 from logist.core.text.json_object import JsonObject
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 NOTHING = RunUsage()
 

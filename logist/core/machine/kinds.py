@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from logist.core.machine.actions import Action
 from logist.core.model import plain
 from logist.core.model.words import Actor, Kind
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:  # commands that only read JSON need the facts without the models
     from logist.core.model.commands import RecordedCommand

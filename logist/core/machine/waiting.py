@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.answer import plans, questions
 from logist.core.machine import advice
 from logist.core.money import amounts
+from logist.quick_tuple import NamedTuple
 
 STUCK_KINDS = (
     *("question", "agent", "attempts", "permission", "in_doubt"),

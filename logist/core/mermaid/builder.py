@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partialmethod
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from lark import Token, Tree
 from lark.exceptions import VisitError
@@ -16,6 +16,7 @@ from logist.core.mermaid.graph import SHAPES, Graph, Group, Link, Node, Shape
 from logist.core.mermaid.source import BLANKS, DiagramSource
 from logist.core.mermaid.text import decode_entities
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 MAX_LINKS = 20_000
 """A diagram with more edges is rejected: `A & B & ... --> C & D & ...` makes an edge for each pair."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from lark import Token
 
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.source import ENTITY_OPEN, SPACE, DiagramSource
+from logist.quick_tuple import NamedTuple
 
 MAX_TOKENS = 100_000
 """A diagram with more tokens is rejected."""

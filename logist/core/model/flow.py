@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from logist.core.model.base import Open, Recorded
 from logist.core.model.limits import ItemLimits
 from logist.core.model.words import Execution, StepType
 from logist.core.text.json_object import JsonObject
 from logist.quick_model import Field, StringConstraints
+from logist.quick_tuple import NamedTuple
 
 AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
 """The limits count characters, not bytes."""

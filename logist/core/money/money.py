@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from logist.core.model import Model, PriceTier, Usage
 from logist.core.money.amounts import MICROCENTS, format_exactly, format_money, join_cents, split_cents
+from logist.quick_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = [
     "compute_cost",
@@ -129,6 +132,8 @@ def build_charge(cents: float | None) -> Usage:
     """Return the usage for what a person says that an answer has cost, in US cents; None: nothing is known."""
     if cents is None:
         return Usage()
+    from fractions import Fraction  # noqa: PLC0415 - takes 1.5 ms, and most commands compute no price
+
     whole, fraction = split_cents(round(Fraction(cents) * MICROCENTS))
     return Usage(cost_cents=whole, cost_microcents=fraction, source="steward")
 
@@ -163,6 +168,8 @@ def _convert_prices(prices: Model | PriceTier, above: int) -> _Tier | None:
     cache_write = fresh if prices.cache_write_price is None else prices.cache_write_price
     reasoning = output if prices.reasoning_price is None else prices.reasoning_price
     every = (fresh, cached, cache_write, output, reasoning)
+    from fractions import Fraction  # noqa: PLC0415 - see above
+
     exact = [Fraction(str(price)) * 100 for price in every if price is not None and math.isfinite(price)]
     return _Tier(above, *exact) if len(exact) == len(every) else None
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.prompt.prompt import FileText, Given, Relevant
 from logist.core.prompt.prompt_parts import SEPARATOR, UnplacedPart
 from logist.core.prompt.redaction_marks import read_redaction_marks
 from logist.core.secrets.redact import REDACTED
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from logist.core.model import Request

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from logist.core.model import Part
 from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 SEPARATOR = "\n\n---\n\n"
 """Between the system half and the user half of `request.prompt`."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from logist.core.relevance.words import split_lowercase
+from logist.quick_tuple import NamedTuple
 
 _BINARY = """\
 7z a avi avif bin blend bmp br bz2 class dat db dll dmg doc docx dylib ear egg elf eot exe flac gif gz h5 heic

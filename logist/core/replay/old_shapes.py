@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.history import fold
 from logist.core.machine import steward
@@ -67,6 +67,7 @@ from logist.core.replay.old_entry import (
 from logist.core.step import step
 from logist.errors import Damaged, LogistError
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 NOBODY = "(not recorded)"
 """The steward of a decision that the file does not record."""

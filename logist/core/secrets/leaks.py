@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from logist.core.secrets import redact
+from logist.quick_tuple import NamedTuple
 
 SHOWN = 4
 """The number of characters of a secret that are reported, so that its owner recognizes it."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from logist.core.secrets import secrets_table, spellings
 from logist.core.secrets.secrets_table import Match
+from logist.quick_tuple import NamedTuple
 
 REDACTED = "[redacted]"
 MIN_SECRET = 8

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 from logist.lazy_patterns import compile_on_use
+from logist.quick_tuple import NamedTuple
 
 SHORT_TEXT = 4_000
 """Characters of a text whose matches are kept for the next search."""

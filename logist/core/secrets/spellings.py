@@ -8,10 +8,10 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
 
 from logist.core.text import invisible_characters
 from logist.lazy_patterns import compile_on_use
+from logist.quick_tuple import NamedTuple
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 

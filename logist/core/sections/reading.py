@@ -17,7 +17,7 @@ OPEN_FENCE = "the answer ends inside a code fence: the closing fence is missing"
 BROKEN_OFF = "the answer ends inside its metadata: the end of the JSON object is missing"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sections:
     """The values of an answer, section by section."""
 
@@ -36,7 +36,7 @@ class Sections:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Missing:
     """A missing part; another way of cutting the answer may find it."""
 

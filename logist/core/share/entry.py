@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.model import JsonObject
 from logist.core.prompt.redaction_marks import MARKED, read_redaction_marks
@@ -14,6 +14,7 @@ from logist.core.share import literals
 from logist.core.share.replacing import Replacing
 from logist.core.share.words import KEPT
 from logist.digests import compute_sha256
+from logist.quick_tuple import NamedTuple
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9:]{5})")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+
+from logist.quick_tuple import NamedTuple
 
 DEEPEST = 4
 """The maximum depth of nested strings that are searched."""

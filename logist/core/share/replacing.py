@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple
 
 from logist.core.model import JsonObject
 from logist.core.secrets import redact
@@ -16,6 +15,7 @@ from logist.core.share import literals, private_values
 from logist.core.share.private_values import WORD, NameSearch, Private, secret_of
 from logist.core.share.standins import Kind, StandIns
 from logist.core.share.words import NO_NAMES
+from logist.quick_tuple import NamedTuple
 
 CACHED = 4096
 LONGEST_CACHED = 500

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import field
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.template.parsing import parse_template
 from logist.core.template.tree import (
@@ -26,6 +26,7 @@ from logist.core.template.tree import (
 )
 from logist.core.text import paths
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 MAX_OUTPUT = 1_000_000
 """The maximum length of a rendered text, in characters."""

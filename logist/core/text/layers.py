@@ -5,7 +5,9 @@ a replay compares prompts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from logist.quick_tuple import NamedTuple
 
 SEPARATOR = "\n\n---\n\n"
 """The separator between the layers."""

@@ -42,7 +42,7 @@ _INSIDE = compile_on_use(rf'{_STRING}"?|\{{|\}}|\[|\]|\n{FENCE}')
 _NESTING = compile_on_use(r'"(?>(?:[^"\\]++|\\.)*)"?|[\[\]{}]', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JsonSpan:
     """`text[start:end]`, which starts like a JSON object or list; `ending`: how it ends."""
 
@@ -53,7 +53,7 @@ class JsonSpan:
     ending: Ending
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FoundSpans:
     """The spans of a text in order, and those inside braces of code or prose."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 LineSign = Literal[" ", "+", "-"]
 

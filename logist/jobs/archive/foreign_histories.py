@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.history import fold
 from logist.core.history.fold import restep_to
@@ -19,6 +19,7 @@ from logist.core.replay.old_shapes import Notes, OldShapesSurvey
 from logist.core.text import surrogates
 from logist.errors import Damaged
 from logist.jobs.base.stored_records import dump_interaction, parse_interaction
+from logist.quick_tuple import NamedTuple
 from logist.resources import load_schema
 from logist.store import foreign, history
 from logist.store.entries import seal_entry

@@ -11,13 +11,14 @@ from array import array
 from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile, zip_longest
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
+from typing import Annotated, Any, BinaryIO, Literal
 
 from logist.core.model import JsonObject, Recorded
 from logist.core.text.counts import format_count
 from logist.errors import Damaged, NewerFormat
 from logist.formats import FIXTURE, UPGRADE, describe_newer, is_newer
 from logist.quick_model import ConfigDict, Field, StringConstraints, ValidationError
+from logist.quick_tuple import NamedTuple
 from logist.store import JobDir, files
 
 MANIFEST = "fixture.json"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import field
-from html import escape
 
 from logist.core.replay import difference
 from logist.core.replay.drift import Drift
@@ -214,12 +213,18 @@ class Junit:
 
 
 def _escape_text(text: str) -> str:
-    return escape(_NOT_XML.sub(_escape_character, text), quote=False)
+    return _escape(text, quote=False)
 
 
 def _quote_attribute(text: str) -> str:
-    text = escape(_NOT_XML.sub(_escape_character, text)).replace("\n", "&#10;").replace("\t", "&#9;")
+    text = _escape(text, quote=True).replace("\n", "&#10;").replace("\t", "&#9;")
     return f'"{text}"'
+
+
+def _escape(text: str, *, quote: bool) -> str:
+    from html import escape  # noqa: PLC0415 - takes 1 ms, and few replays write this report
+
+    return escape(_NOT_XML.sub(_escape_character, text), quote=quote)
 
 
 def _escape_character(found: re.Match[str]) -> str:

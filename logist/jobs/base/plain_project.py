@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from logist.quick_tuple import NamedTuple
 from logist.store import JobDir
 from logist.workspace.reading import WorkspaceReader
 

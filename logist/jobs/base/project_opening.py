@@ -21,7 +21,8 @@ from logist.config.trust import Claim, Trust, find_template_claims, read_trust
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
 from logist.resources import find_resource
-from logist.roles import LoadedRole, Roles, load_roles
+from logist.roles import LoadedRole, Roles, load_roles, loading
+from logist.roles.shipped_roles import list_shipped_roles
 from logist.store import require_local
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def open_project(
 
 def load_known_roles(environment: Environment, directory: Path) -> Roles:
     """Return the shipped roles, overridden by the user's, and those by the project's."""
+    shipped = list_shipped_roles(map(str, list_layers(environment, directory)))
+    if shipped is not None:
+        return loading.read_roles_on_use({row["name"]: Path(row["file"]) for row in shipped})
     return load_roles(list_role_directories(environment, directory))
 
 
@@ -125,6 +129,8 @@ def find_project_template_claims(
 
 def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
     """Return the roles whose files are in the project."""
+    if roles.are_shipped:
+        return []
     folders = {layer / "roles" for layer in list_config_directories(home, home)}
     return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
 

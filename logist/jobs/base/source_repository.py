@@ -7,8 +7,7 @@ from pathlib import Path
 from logist.core.model import JobSpec
 from logist.errors import UsageError
 from logist.jobs.base.project import ProjectContext
-from logist.workspace import find_repository, list_uncommitted
-from logist.workspace.source import resolve_source
+from logist.workspace import source as source_checkout
 
 
 def find_job_repository(project: ProjectContext, spec: JobSpec) -> Path | None:
@@ -19,11 +18,13 @@ def find_job_repository(project: ProjectContext, spec: JobSpec) -> Path | None:
     if spec.repo is False:
         return None
     if not isinstance(spec.repo, str):
-        return find_repository(project.home.parent) if project.home.name == ".logist" else None
+        return (
+            source_checkout.find_repository(project.home.parent) if project.home.name == ".logist" else None
+        )
     path = Path(spec.repo).expanduser()
     try:
         if path.is_dir():
-            return resolve_source(path)
+            return source_checkout.resolve_source(path)
     except UsageError:
         pass
     raise UsageError(
@@ -40,7 +41,7 @@ def find_uncommitted_warnings(source: Path | None) -> tuple[str, ...]:
     """Warn about files in the repository's work tree that are not in a new workspace."""
     if source is None or not (source / ".git").exists():
         return ()
-    changed = [path for path in list_uncommitted(source) if not path.startswith(".logist/")]
+    changed = [path for path in source_checkout.list_uncommitted(source) if not path.startswith(".logist/")]
     if not changed:
         return ()
     names = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")

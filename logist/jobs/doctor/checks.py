@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from logist.core.model import State
 from logist.errors import Damaged, InvalidFile, LogistError
@@ -21,6 +21,7 @@ from logist.jobs.base.stored_records import build_current_state
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor.backup import Backup
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.store import JobDir, LoadedJob
 from logist.store.cleaned import describe_removal
 

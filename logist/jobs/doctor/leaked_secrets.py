@@ -9,12 +9,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from functools import partial
-from typing import IO, NamedTuple
+from typing import IO
 
 from logist.core.secrets import redact
 from logist.core.secrets.leaks import Leak, find_leaks
 from logist.jobs.base.project import ProjectContext
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.store import JobDir, segments
 from logist.workspace.checkpoint.scan import MAX_DEPTH
 from logist.workspace.files import safe_open

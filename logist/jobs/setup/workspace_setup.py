@@ -7,11 +7,9 @@ step and before the checks, so that an agent can't change the programs that judg
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from logist.agents.protocol import AgentWork, CodePaths
 from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.core.text import lock_files
+from logist.digests import compute_sha256
 from logist.errors import LogistError, SetupFailed, Stopped
 from logist.formats import SETUP_COPY
 from logist.jobs.base.session import Session, make_process_marker
@@ -471,6 +470,8 @@ def _compute_key(project: ProjectContext, locks: dict[str, str]) -> str:
     path = project.environment.build_child_environment().get("PATH", os.defpath)
     rules = project.settings.workspace.setup
     variables = project.environment.select_variables(rules.environment)
+    import shutil  # noqa: PLC0415 - loads the libraries of three compressions, and most jobs have no setup
+
     identity = {
         "format": SETUP_COPY.version,
         "commands": rules.model_dump(mode="json")["commands"],
@@ -480,7 +481,7 @@ def _compute_key(project: ProjectContext, locks: dict[str, str]) -> str:
         "machine": [sys.platform, platform.machine()],
         "interpreters": [_identify_program(shutil.which(name, path=path)) for name in INTERPRETERS],
     }
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+    return compute_sha256(json.dumps(identity, sort_keys=True).encode("utf-8", "surrogatepass"))
 
 
 def _identify_program(program: str | None) -> list[str | int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.model.commands import CreateCommand, Signature
+from logist.digests import compute_sha256
 from logist.errors import InvalidFile, LogistError, Refused
 from logist.jobs.base.session import Session
 from logist.jobs.base.stored_records import dump_interaction
@@ -84,7 +84,7 @@ def build_signed_text(signature: Signature, kind: str, command: JsonObject) -> b
     """Return what is signed: the job, its revision, the decision with all options, and what an approval accepts."""
     unsigned = {name: value for name, value in command.items() if name != "signature"}
     canonical = json.dumps(unsigned, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(canonical.encode("ascii")).hexdigest()
+    digest = compute_sha256(canonical.encode("ascii"))
     lines = ["Logist decision", f"job {signature.job}", f"revision {signature.revision}", str(kind)]
     lines += [f"review {command.get('review_hash')}", f"command sha256:{digest}"]
     if signature.checkpoint:

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.digests import compute_sha256
 from logist.formats import STAMPS
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import (

@@ -6,15 +6,14 @@ The folder is only a cache: whatever is wrong with it, a job copies its objects 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
 
 from logist.core.text.ids import is_commit
+from logist.digests import start_hash
 from logist.regular_files import open_regular, read_regular
 from logist.workspace.checkpoint import packs
 from logist.workspace.files.removal import TRASH, remove_directory
@@ -75,14 +74,15 @@ def _is_intact(kept: Path) -> bool:
 
 def _has_checksum(path: Path) -> bool:
     is_long = len(path.stem) == len("pack-") + 64  # SHA-256, as in the name of the pack
-    digest = hashlib.sha256() if is_long else hashlib.sha1(usedforsecurity=False)
     descriptor, _ = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
-        left = os.fstat(file.fileno()).st_size - digest.digest_size
+        size = os.fstat(file.fileno()).st_size
+        digest = start_hash("sha256" if is_long else "sha1", size)
+        left = size - (32 if is_long else 20)
         while left > 0 and (piece := file.read(min(left, 1 << 20))):
             digest.update(piece)
             left -= len(piece)
-        return file.read() == digest.digest()
+        return file.read().hex() == digest.hexdigest()
 
 
 def keep_packs(folder: Path, git_dir: Path, commit: str, names: frozenset[str]) -> None:
@@ -134,6 +134,8 @@ def remove_kept(folder: Path, but: str = "") -> None:
         if name != but and (is_commit(name) or name.startswith(_HALF)):
             _remove(folder / name)
         elif name == _TRASH:  # what a killed removal has left; it has the layout of kept packs
+            import shutil  # noqa: PLC0415 - loads the libraries of three compressions
+
             shutil.rmtree(folder / name, ignore_errors=True)
 
 

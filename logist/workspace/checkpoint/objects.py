@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import IO, NamedTuple
+from typing import IO
 
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import IRREGULAR, read_regular
 from logist.workspace.checkpoint.scan import Unstored
 from logist.workspace.files import file_names

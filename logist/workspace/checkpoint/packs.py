@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from logist.digests import start_hash
 from logist.regular_files import open_regular
 from logist.workspace.checkpoint import repository
 
@@ -150,6 +151,6 @@ def _build_size_header(kind: int, size: int) -> bytes:
 
 
 def _hash_sha1(data: bytes) -> bytes:
-    import hashlib  # noqa: PLC0415 - loads OpenSSL, and reading needs no hash
-
-    return hashlib.sha1(data, usedforsecurity=False).digest()
+    digest = start_hash("sha1", len(data))
+    digest.update(data)
+    return bytes.fromhex(digest.hexdigest())

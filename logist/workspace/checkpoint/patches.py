@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
+from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint.objects import require_commit
 from logist.workspace.files import file_names
 from logist.workspace.git import Git

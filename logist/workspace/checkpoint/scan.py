@@ -14,10 +14,10 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from functools import cached_property
-from typing import NamedTuple
 
 from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.workspace.files import file_names, safe_open
 
 MAX_DEPTH = 100

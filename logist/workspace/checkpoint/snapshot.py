@@ -8,10 +8,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
-from typing import NamedTuple
 
 from logist.digests import Hash, start_hash
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint import baseline
 from logist.workspace.checkpoint.baseline import Baseline
 from logist.workspace.checkpoint.objects import (

@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.core.text.patterns import NameGate, Patterns, parse_patterns
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.workspace.context.descending import Descent
 from logist.workspace.context.tracked import Tracked
 from logist.workspace.files import safe_open

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import open_regular
 from logist.workspace.files import safe_open
 
@@ -47,7 +47,8 @@ def _copy_content(original: IO[bytes], copy: IO[bytes]) -> None:
             original.fileno(), copy.fileno(), _PIECE
         ):  # without a way through this process
             pass
-    shutil.copyfileobj(original, copy, 1 << 20)  # what is left
+    while piece := original.read(1 << 20):  # what is left; shutil loads the libraries of three compressions
+        copy.write(piece)
 
 
 def can_clone(source: Path, target: Path, paths: Iterable[bytes]) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from logist.core.text.ids import is_job_id
+from logist.quick_tuple import NamedTuple
 from logist.workspace.merge import drafting
 from logist.workspace.merge.target import Target
 

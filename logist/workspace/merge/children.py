@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from logist.errors import StorageError
+from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint import checkpoint, leftovers, objects, sharing
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Unstored
 from logist.workspace.files import file_names

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.errors import Refused, StorageError
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, TreeEntry
 from logist.workspace.files import file_names

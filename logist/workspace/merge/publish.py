@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from logist.errors import Refused, StorageError, UsageError
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.workspace import source
 from logist.workspace.checkpoint import objects, repository

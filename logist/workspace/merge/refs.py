@@ -7,9 +7,10 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from logist.errors import Refused, StorageError
+from logist.quick_tuple import NamedTuple
 from logist.workspace.git import Git
 from logist.workspace.merge.target import Target
 

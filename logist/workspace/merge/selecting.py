@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, Tree, TreeEntry
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Unstored

@@ -16,8 +16,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
+from logist.quick_tuple import NamedTuple
 from logist.workspace.files import safe_open
 
 NOREPLACE, EXCHANGE = 1, 2

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.errors import Busy, Refused, StorageError
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.workspace import source
 from logist.workspace.files import file_names
 from logist.workspace.git import GIT_PATH, Git

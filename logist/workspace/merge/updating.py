@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from logist.errors import Refused, StorageError, UsageError
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import checkpoint, objects, restore, sharing
 from logist.workspace.checkpoint.objects import LINK_MODE

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logist.core.model import Change, Interaction
-    from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand
+    from logist.core.model.commands import (
+        ApproveCommand,
+        AskCommand,
+        ForkCommand,
+        RoleCommand,
+        ScrubCommand,
+    )
     from logist.jobs.base.result import CommandResult
     from logist.jobs.job_queue import EndedJob
 
@@ -348,7 +354,15 @@ def _describe_decision(entry: Interaction) -> str:
     if entry.kind is Kind.ROLE:
         switch = cast("RoleCommand", plain_command_of(entry))
         return f"role {switch.from_role} -> {switch.to}"
+    if entry.kind is Kind.SCRUB:
+        return f"scrub {describe_scrub(cast('ScrubCommand', plain_command_of(entry)))}"
     return entry.kind.value
+
+
+def describe_scrub(command: ScrubCommand) -> str:
+    """Return how much a scrub replaced, and why."""
+    reason = f": {command.reason}" if command.reason else ""
+    return f"({format_count(command.places or 0, 'place')}){reason}"
 
 
 def combine_reasons(summary: str, reason: str) -> list[str]:

@@ -103,6 +103,7 @@ KINDS: Mapping[Kind, KindFacts] = {
     Kind.SPAWN: KindFacts("SpawnCommand", Action.SPAWN, Actor.SYSTEM, needs_more=True),
     Kind.COLLECT: KindFacts("CollectCommand", Action.COLLECT, Actor.SYSTEM, needs_more=True),
     Kind.MERGE: KindFacts("MergeCommand", Action.MERGE, leaves_files=True, needs_more=True),
+    Kind.SCRUB: KindFacts("ScrubCommand", stays=True, leaves_files=True, needs_more=True),
 }
 
 

@@ -77,6 +77,7 @@ class Kind(Word):
     SPAWN = "spawn"
     COLLECT = "collect"
     MERGE = "merge"
+    SCRUB = "scrub"
 
 
 class Actor(Word):

@@ -54,7 +54,7 @@ def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
 
 
 def _copy_verified(git: Git, source: Path, wanted: Iterable[str], *options: str) -> None:
-    beside = _pack_objects(git, source, git.git_dir, wanted, *options)
+    beside = pack_objects(git, source, git.git_dir, wanted, *options)
     # git copies objects without comparing their content with their names, which a stranger's repository can forge.
     # If the repository had the pack already, git would read every object twice, to compare it with itself.
     git.run("index-pack", "--verify", beside)
@@ -131,10 +131,10 @@ def _give_objects(git: Git, original: Path, names: set[str], give: Callable[[Pat
             _give_pack(index, git.git_dir, give)
             missing -= held
     if missing:
-        _pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
+        pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
 
 
-def _pack_objects(git: Git, source: Path, folder: Path, wanted: Iterable[str], *options: str) -> Path:
+def pack_objects(git: Git, source: Path, folder: Path, wanted: Iterable[str], *options: str) -> Path:
     """Copy objects from the directory `source` of objects into a new pack in `folder`, and return it."""
     name = git.borrow_objects(source).run_with_input(
         "".join(f"{line}\n" for line in wanted).encode("ascii"),

@@ -57,7 +57,7 @@ CHANGES = {
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
     *("job export", "job fork", "job import", "job merge", "job role"),
-    *("job pack", "job unpack", "job delete"),
+    *("job pack", "job unpack", "job scrub", "job delete"),
     *("role new", "role set"),
     "serve",
     "trust",

@@ -147,7 +147,7 @@ def _erase_request(request: JsonObject, eraser: Eraser, renames: Mapping[str, st
         changed |= {name for name in _SETTINGS if before.get(name) != metadata.get(name)}
         if changed:
             metadata[MARKED] = sorted({*read_redaction_marks(before), *changed}, key=str)
-    return {name: done[name] for name in request}, places + in_prompt
+    return {name: done[name] for name in request if name in done} | done, places + in_prompt
 
 
 def find_differing(archive: Archive, schema: JsonObject) -> set[int]:

@@ -20,6 +20,7 @@ from logist.core.model import JsonObject, Kind, State
 from logist.core.model.commands import ScrubCommand, SignedBefore
 from logist.core.secrets.erasing import LONGEST, Eraser
 from logist.core.secrets.redact import REDACTED
+from logist.core.share.words import KEPT
 from logist.core.text.counts import format_count
 from logist.errors import Damaged, InvalidFile, LogistError, Refused, UsageError
 from logist.jobs.archive.recorded_jobs import Archive
@@ -173,13 +174,16 @@ def _require_erasable(values: Sequence[str], *, force: bool) -> None:
         if len(value) > LONGEST:
             message = f"the value is longer than {LONGEST:,} characters"
             raise UsageError(message, fix="use a part of it that is nowhere else")
-        if value in REDACTED:
-            raise UsageError(f"the value is a part of {REDACTED}, which replaces it", fix="use a longer text")
         if len(value) < SHORTEST and not force:
             message = (
                 f"the value has {format_count(len(value), 'character')}, so it is also a part of other texts"
             )
             raise Refused(message, fix=f"use {SHORTEST} characters or more, or --force")
+        if value in REDACTED:
+            raise UsageError(f"the value is a part of {REDACTED}, which replaces it", fix="use a longer text")
+        if any(value in word for word in KEPT):
+            message = "the value is a part of a word that Logist's own files consist of"
+            raise Refused(message, fix="use a longer text")
 
 
 def _match_pattern(sessions: Iterable[Session], options: ScrubOptions) -> list[str]:
@@ -336,7 +340,12 @@ class _FamilyScrub:
     def _rewrite_history(self, copy: _JobCopy) -> None:
         original, job = copy.original, copy.job
         targets = history_scrub.read_restep_targets(original)
-        done = history_scrub.rewrite_history(original, job.history_file, self.eraser, self.renames, targets)
+        try:
+            done = history_scrub.rewrite_history(
+                original, job.history_file, self.eraser, self.renames, targets
+            )
+        except Damaged as error:  # the history itself was verified
+            raise self._make_damage_error(original.id, error.message) from None
         if done.state is None or done.end.hash is None:
             raise Damaged("the history is empty", where=str(original.history_file))
         copy.result.history = done.places
@@ -398,13 +407,12 @@ class _FamilyScrub:
         except LogistError as error:
             problems = [error.message]
         if problems:
-            message = (
-                f"can't scrub {copy.original.id}: without the value, the job would be damaged: {problems[0]}"
-            )
-            raise Refused(
-                self.eraser.replace(message)[0],
-                fix="nothing was changed; use a longer text, or delete the job",
-            )
+            raise self._make_damage_error(copy.original.id, problems[0])
+
+    def _make_damage_error(self, job_id: str, problem: str) -> Refused:
+        message = f"can't scrub {job_id}: without the value, the job would be damaged: {problem}"
+        fix = "nothing was changed; use a longer text, or delete the job"
+        return Refused(self.eraser.replace(message)[0], fix=fix)
 
     def _clean_outside(self, objects: Sequence[str]) -> None:
         """Remove the text from what belongs to no single job: drafts of comments, packs for new jobs, the index of jobs."""

@@ -137,7 +137,7 @@ def scrub_job(project: ProjectContext, job_id: str, options: ScrubOptions) -> Sc
                 message = (
                     "the id of the job contains the value, and it is in the names of directories and branches"
                 )
-                fix = "delete the job, or export what you need with --redact: logist job export --fixture"
+                fix = "a job can't be renamed: export what you need of it with --redact, and delete it"
                 raise Refused(message, fix=fix)
         with scrubs.begin_scrub(project.jobs_dir) as scrub:
             work = _FamilyScrub(project, options, eraser, scrub, [sessions[each] for each in job_ids])

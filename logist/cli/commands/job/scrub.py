@@ -13,6 +13,7 @@ from logist.cli.options import choose_job_id, job_options
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_notes
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
+from logist.core.text.ids import is_job_id
 from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:
@@ -79,15 +80,13 @@ def scrub(
 
 
 def _find_file(argument: str | None) -> Path | None:
-    """Return the packed job that an argument names: job ids contain neither a slash nor a dot."""
-    if argument is None or not ("/" in argument or "." in argument):
+    """Return the packed job that an argument names: no job id contains a dot."""
+    if argument is None or is_job_id(argument):
         return None
     path = Path(argument).absolute()
-    if not path.is_file():
-        raise UsageError(
-            "file not found" if not path.exists() else "not a file", where=argument, fix="check the path"
-        )
-    return path
+    if argument.endswith(".gz") and not path.exists():
+        raise UsageError("file not found", where=argument, fix="check the path")
+    return path if path.is_file() else None
 
 
 def _read_value(*, from_stdin: bool) -> str:

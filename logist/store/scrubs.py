@@ -7,7 +7,6 @@ interrupted, the next command that takes the lock of one of these jobs finishes 
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import json
@@ -84,6 +83,16 @@ def is_planned(jobs_dir: Path, job_id: str) -> bool:
     return any(job_id in _read_plan(folder) for folder in _list_folders(jobs_dir))
 
 
+def list_unfinished(jobs_dir: Path) -> list[Path]:
+    """Return the directories of scrubs whose process was killed."""
+    unfinished = []
+    for folder in _list_folders(jobs_dir):
+        with _claim(folder) as is_claimed:
+            if is_claimed:
+                unfinished.append(folder)
+    return unfinished
+
+
 def finish_scrubs(jobs_dir: Path) -> None:
     """Finish the scrubs whose process was killed, or remove what they left. The caller holds no lock of a job."""
     for folder in _list_folders(jobs_dir):
@@ -156,6 +165,8 @@ def _carry_out(jobs_dir: Path, folder: Path, job_ids: Sequence[str]) -> None:
 
 def _exchange(copy: Path, job: Path) -> None:
     """Exchange two directories: at every moment, both names exist, if the file system can do that."""
+    import ctypes  # noqa: PLC0415 - few commands scrub
+
     libc = ctypes.CDLL(None, use_errno=True)
     if hasattr(libc, "renameat2") and job.exists():
         at_cwd = -100

@@ -42,7 +42,7 @@ from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor import job_checks, repairs
 from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
 from logist.roles import LoadedRole, Roles
-from logist.store import IN_THE_MAKING, JobDir, describe_problem, list_jobs, lock
+from logist.store import IN_THE_MAKING, JobDir, describe_problem, list_jobs, lock, scrubs
 from logist.store.files import TEMPORARY, format_move_command
 
 OLDEST_PYTHON = (3, 11)
@@ -360,6 +360,13 @@ def _abandoned_jobs(project: ProjectContext) -> Iterator[Finding]:
         yield repairable(found, path) if _is_older(project, path, SETTLED) else found
 
 
+def _unfinished_scrubs(project: ProjectContext) -> Iterator[Finding]:
+    """Report scrubs whose process was killed: their directories still have the text that was to be erased."""
+    if paths := scrubs.list_unfinished(project.jobs_dir):
+        message = "`job scrub` was killed; copies of jobs are left, with the text that was to be erased"
+        yield repairable(warning("jobs", message, None), *paths)
+
+
 def _removal(path: Path) -> str:
     return f"if no `logist job create` is running: rm -r {quote(str(path))}"
 
@@ -424,6 +431,7 @@ PROJECT_CHECKS: tuple[HealthCheck[ProjectContext], ...] = (
     HealthCheck("selected job", _selected_job, repairs.take_away, _TAKEN_AWAY),
     HealthCheck("incomplete files", _half_written, repairs.take_away, _TAKEN_AWAY),
     HealthCheck("abandoned jobs", _abandoned_jobs, repairs.take_abandoned, _ABANDONED),
+    HealthCheck("unfinished scrubs", _unfinished_scrubs, repairs.finish_scrubs, "finished"),
     HealthCheck("unknown files among the jobs", _strays),
     HealthCheck("clock", _clock),
 )

@@ -21,7 +21,7 @@ from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageErro
 from logist.jobs.archive import foreign_histories
 from logist.jobs.base.stored_records import parse_interaction
 from logist.quick_dataclass import dataclass
-from logist.store import HISTORY, IN_THE_MAKING, JobDir, history, segments
+from logist.store import HISTORY, IN_THE_MAKING, SCRUBS, JobDir, history, segments
 from logist.store.entries import CLOSING, read_header, read_lines
 from logist.store.files import TEMPORARY
 
@@ -298,6 +298,8 @@ def _prune_folders(folders: list[str], files: list[str]) -> None:
 
 def _is_entered(name: str) -> bool:
     is_leftover = name.startswith(".") and name.endswith(TEMPORARY)  # of an export that was killed
+    if name == SCRUBS:  # copies of jobs that are being scrubbed
+        return False
     return name not in NOT_ENTERED and not name.startswith(IN_THE_MAKING) and not is_leftover
 
 

@@ -21,7 +21,7 @@ from logist.jobs.base.stored_records import dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import FIX, ExaminedJob
-from logist.store import JobDir, files, history, lock, verification
+from logist.store import JobDir, files, history, lock, scrubs, verification
 
 
 def take_away(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
@@ -36,6 +36,12 @@ def take_abandoned(subject: object, paths: tuple[Path, ...], backup: Backup) -> 
             if not is_abandoned:
                 raise Busy("another command is using it", where=str(path), fix=FIX)
             backup.take(path)
+
+
+def finish_scrubs(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
+    """Finish scrubs that were killed. Nothing is kept: the old files have the text that was to be erased."""
+    for path in paths:
+        scrubs.finish_scrubs(path.parent.parent)
 
 
 def narrow(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:

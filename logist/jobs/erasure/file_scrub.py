@@ -92,7 +92,8 @@ class FileScrub:
         with safe_open.open_regular_below(source, [name], unlocking=True) as descriptor:
             counted: list[int] = []
             for _ in rewriting.replace_bytes(_read(descriptor), self._replace, counted):
-                pass
+                if counted:
+                    break
             is_json = _is_json(path)
             if not counted and not is_json:
                 return False

@@ -129,7 +129,8 @@ def check_signatures(
             )
             checked.append(_check_signature(project, entry, known, recorded))
         elif is_required and entry.kind in (Kind.APPROVE, Kind.SCRUB):
-            problem = f"the {entry.kind} is not signed, but steward.require is set"
+            what = "approval" if entry.kind is Kind.APPROVE else "scrub"
+            problem = f"the {what} is not signed, but steward.require is set"
             checked.append(CheckedSignature(entry.sequence, entry.kind, problem=problem, is_signed=False))
     return _excuse_scrubbed(project, history, checked)
 

@@ -120,7 +120,7 @@ def scrub_job(project: ProjectContext, job_id: str, options: ScrubOptions) -> Sc
     job_ids = list_family(project, job_id, forks=options.forks)
     _require_no_parent(project, job_id)
     if options.value is not None:
-        _require_erasable([options.value], force=options.force)
+        require_erasable([options.value], force=options.force)
     with ExitStack() as held:
         # In one order, so that two scrubs never wait for each other.
         sessions = {
@@ -166,7 +166,7 @@ def _require_no_parent(project: ProjectContext, job_id: str) -> None:
         raise Refused(message, fix=f"scrub both: logist job scrub --job {parent}")
 
 
-def _require_erasable(values: Sequence[str], *, force: bool) -> None:
+def require_erasable(values: Sequence[str], *, force: bool) -> None:
     """Raise UsageError, Refused for a value that would destroy more than itself. No message contains it."""
     for value in values:
         if not value.strip():
@@ -193,7 +193,7 @@ def _match_pattern(sessions: Iterable[Session], options: ScrubOptions) -> list[s
             search.search_job(session.job)
     finally:
         search.close()
-    _require_erasable(sorted(search.values), force=options.force)
+    require_erasable(sorted(search.values), force=options.force)
     # A longer value first: it may contain another one.
     return sorted(search.values, key=lambda value: (-len(value), value))
 

@@ -61,7 +61,7 @@ def scrub(
     are listed, with what to do. Revoke a key all the same: it may have been copied.
     """
     from logist.cli.context import open_project
-    from logist.jobs.erasure.job_scrub import ScrubOptions, list_family, scrub_job
+    from logist.jobs.erasure.job_scrub import ScrubOptions, list_family, require_erasable, scrub_job
     from logist.jobs.erasure.pack_scrub import scrub_pack
 
     if value_from_stdin and pattern is not None:
@@ -72,6 +72,8 @@ def scrub(
     job_id = None if file else choose_job_id(environment, job_argument, job_option)
     jobs = [str(file)] if job_id is None else list_family(project, job_id, forks=forks)
     value = None if pattern is not None else _read_value(from_stdin=value_from_stdin)
+    if value is not None:
+        require_erasable([value], force=force)  # rather than ask, and then refuse
     options = ScrubOptions(value, pattern, reason, forks, force, dry_run)
     if not (yes or dry_run):
         _confirm(environment, jobs, can_ask=not value_from_stdin)

@@ -197,10 +197,6 @@ def in_the_making(desk: Desk) -> None:
     os.utime(folder, (OLD, OLD))
 
 
-def unfinished_scrub(desk: Desk) -> None:
-    put(desk.jobs / ".scrubs" / "0123456789ab" / "j1" / "a.txt", b"a secret")
-
-
 def just_in_the_making(desk: Desk) -> None:
     in_the_making(desk)
     os.utime(desk.jobs / ".new-x-0123456789ab")

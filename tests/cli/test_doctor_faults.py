@@ -57,7 +57,6 @@ from tests.cli.faults import (
     spoiled,
     spoiled_pack,
     stale_git,
-    unfinished_scrub,
     without_line,
     written,
 )
@@ -280,7 +279,6 @@ FAULTS = (
     # around the jobs
     Fault("in-the-making", in_the_making, "0 jobs: .new-x-0123456789ab was left", "fix"),
     Fault("just-in-the-making", just_in_the_making, "0 jobs: .new-x-0123456789ab was left"),
-    Fault("unfinished-scrub", unfinished_scrub, "0 jobs: `job scrub` was killed", "fix"),
     Fault("orphan", orphan, "0 job gone--2-1: parent job gone not found", "run"),
     Fault(
         "no-id", lambda desk: put(desk.jobs / "my job" / "a"), "0 jobs: 'my job' is not a valid job id", "run"

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from logist import formats
+from logist.cli.shell_values import PROGRAMS
+from logist.config.providers import SHIPPED_PROVIDERS
+from logist.config.sections import Notify
 from logist.config.settings import Settings
 from logist.core.model import Interaction, JobSpec, Kind, Role, State, Status
 from logist.core.model.state import STATE_FIELDS
@@ -94,6 +97,34 @@ def test_every_state_and_kind_is_named() -> None:
     text = page("concepts.md") + page("job-directory.md")
     assert [status for status in Status if status.startswith("HALTED_") is False and status not in text] == []
     assert [kind for kind in Kind if f"`{kind}`" not in text] == []
+
+
+def test_the_page_about_what_leaves_names_everyone_who_gets_something() -> None:
+    text = page("what-leaves.md")
+    wanted = [*SHIPPED_PROVIDERS, *PROGRAMS]
+    wanted += [
+        name
+        for name, field in Notify.model_fields.items()
+        if field.annotation == Notify.model_fields["done"].annotation
+    ]
+    assert {"openai", "claude", "queue_empty"} <= set(wanted)
+    assert [name for name in wanted if f"`{name}`" not in text] == []
+
+
+def test_only_known_modules_can_connect_to_an_address() -> None:
+    """Those that the page about what leaves describes: clients of models, the page, and tests of a connection."""
+    connects = re.compile(
+        r"^\s*(?:import|from) (?:httpx|socket|socketserver|http\.\w+|urllib\.request|ssl|asyncio)\b", re.M
+    )
+    found = {
+        str(path.relative_to(ROOT / "logist"))
+        for path in (ROOT / "logist").rglob("*.py")
+        if connects.search(path.read_text("utf-8"))
+    }
+    folders = ("agents/clients/", "agents/sandbox/", "web/")
+    assert sorted(name for name in found if not name.startswith(folders)) == [
+        "agents/courier/fork_server.py"
+    ]  # a pair of sockets between two processes
 
 
 def test_every_exit_code_is_explained() -> None:

@@ -74,6 +74,7 @@ JOB = {
     "du": CommandEntry("commands.job.du:du", "Show how much disk space jobs take."),
     "pack": CommandEntry("commands.job.pack:pack", "Pack a job into one file."),
     "unpack": CommandEntry("commands.job.unpack:unpack", "Create a job from a packed file."),
+    "scrub": CommandEntry("commands.job.scrub:scrub", "Erase a secret or personal data from a job."),
     "delete": CommandEntry("commands.job.delete:delete", "Delete jobs that have ended, and their branches."),
 }
 ROLE = {

@@ -114,6 +114,7 @@ def build_replay_row(found: Replayed) -> dict[str, Any]:
         "skipped": found.unjudged,
         "differences": [asdict(each) for each in found.differences],
         "changed_rules": [asdict(each) for each in found.changed_rules],
+        "scrubbed": [asdict(each) for each in found.scrubbed],
         "prompts": [asdict(each) for each in found.drifts],
         "more": found.more,
         "manifest": list(found.disagreements),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from logist.store import lock as lock
     from logist.store import provider_wait as provider_wait
     from logist.store import restore_record as restore_record
+    from logist.store import scrubs as scrubs
     from logist.store import segments as segments
     from logist.store import verification as verification
     from logist.store.entries import Position
@@ -33,6 +34,8 @@ HISTORY = "jobHistory.json"
 """The file name of a history, in jobs, fixtures and archives."""
 SIGNATURES = "lock"
 """The file in a job's directory that the holders of its lock sign."""
+SCRUBS = ".scrubs"
+"""The directory, in that of the jobs, with copies of jobs that are being scrubbed."""
 WAIT = "provider-wait.json"
 """The file in a job's directory with its wait for a provider."""
 

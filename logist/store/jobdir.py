@@ -18,7 +18,7 @@ from logist.errors import Damaged, NewerFormat, Refused, StorageError, UsageErro
 from logist.formats import JOB, UPGRADE, describe_newer, is_newer
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import MOST
-from logist.store import HISTORY, SIGNATURES, WAIT, files, history, job_index
+from logist.store import HISTORY, SCRUBS, SIGNATURES, WAIT, files, history, job_index
 from logist.store.cleaned import UNDER_WAY
 from logist.store.entries import Position, suggest_restore
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
@@ -181,6 +181,8 @@ class JobDir:
     def open(cls, jobs_dir: Path, job_id: str) -> JobDir:
         """Open an existing job. Raises UsageError for an unknown job, or an invalid id."""
         path = _job_path(jobs_dir, job_id)
+        if not _is_directory(path) and os.path.lexists(jobs_dir / SCRUBS):
+            store.scrubs.finish_scrubs(jobs_dir)
         if not _is_directory(path) or _is_unpublished(path):
             fix = "to see all jobs, run: logist job list"
             raise UsageError(f"job {job_id!r} not found", where=str(jobs_dir), fix=fix)
@@ -198,15 +200,18 @@ class JobDir:
         on_poll: Callable[[], None] | None = None,
     ) -> Iterator[Lock]:
         """Hold the job's lock inside the block (see lock.acquire_lock); every method that writes needs it."""
-        lock = store.lock.acquire_lock(
-            self.path,
-            command=command,
-            since=since,
-            wait=wait,
-            wait_for_courier=wait_for_courier,
-            on_wait=on_wait,
-            on_poll=on_poll,
-        )
+        while True:
+            lock = store.lock.acquire_lock(
+                self.path,
+                command=command,
+                since=since,
+                wait=wait,
+                wait_for_courier=wait_for_courier,
+                on_wait=on_wait,
+                on_poll=on_poll,
+            )
+            if not _has_scrub_left(self.path, lock):
+                break
         self._is_marked = False
         try:
             self._remove_half_written_files()
@@ -600,6 +605,17 @@ def remove_abandoned(jobs_dir: Path) -> None:
 
 def _job_exists_error(path: Path) -> Refused:
     return Refused(f"job {path.name!r} already exists", where=str(path), fix="choose another --id")
+
+
+def _has_scrub_left(path: Path, lock: Lock) -> bool:
+    """Finish a scrub of the job whose process was killed; then release the lock, which is that of the old directory."""
+    if not os.path.lexists(path.parent / SCRUBS):
+        return False
+    is_planned = store.scrubs.is_planned(path.parent, path.name)
+    if is_planned:
+        lock.release()
+    store.scrubs.finish_scrubs(path.parent)
+    return is_planned
 
 
 def _is_directory(path: Path) -> bool:

@@ -20,6 +20,7 @@ from logist.core.model.commands import (
     RecordedCommand,
     RestepCommand,
     RoleCommand,
+    ScrubCommand,
     SpecCommand,
     UpdateCommand,
 )
@@ -126,6 +127,10 @@ def _describe_command(kind: Kind, command: RecordedCommand) -> str:
         case Kind.FORK:
             fork = cast("ForkCommand", command)
             return f"ed from {fork.from_job} at interaction {fork.at}"
+        case Kind.SCRUB:
+            scrub = cast("ScrubCommand", command)
+            reason = f": {scrub.reason}" if scrub.reason else ""
+            return f" ({format_count(scrub.places or 0, 'place')}){reason}"
         case Kind.ROLE:
             switch = cast("RoleCommand", command)
             return f" {switch.from_role} → {switch.to}"

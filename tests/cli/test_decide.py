@@ -175,6 +175,7 @@ def test_an_unknown_job_is_unknown_to_every_command(desk: Desk) -> None:
         "restep": ["--to", "2"],
         "rank": ["1"],
         "export": ["--fixture", "f"],
+        "scrub": ["--pattern", "x", "--yes"],
     }
     for name in sorted(set(JOB) - {"create", "list", "import", "unpack"}):
         for job_id, told in (("nope", "job 'nope' not found"), ("../x", "invalid job id '../x'")):

@@ -354,3 +354,15 @@ def test_a_backup_on_another_file_system(desk: Desk) -> None:
 def test_every_row_has_a_name_of_its_own_and_says_what_it_repaired(table: Any) -> None:
     assert len({check.name for check in table}) == len(table)
     assert [check.name for check in table if (check.repair is None) != (check.repaired == "")] == []
+
+
+def test_an_unfinished_scrub_is_finished_without_a_copy(desk: Desk) -> None:
+    desk.create()
+    left = desk.jobs / ".scrubs" / "0123456789ab" / "j1"
+    left.mkdir(parents=True)
+    (left / "a.txt").write_text("a secret", "utf-8")
+    assert "`job scrub` was killed" in desk("doctor").out
+    assert (left / "a.txt").exists()
+    desk("doctor", "--fix")
+    assert not (desk.jobs / ".scrubs").exists()
+    assert not any("a secret" in path.read_text("utf-8", "replace") for path in desk.home.rglob("a.txt"))

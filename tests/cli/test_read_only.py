@@ -59,7 +59,7 @@ CHANGES = {
     ),
     *("job export", "job fork", "job import", "job merge", "job update", "job role"),
     "gc",
-    *("job pack", "job unpack", "job delete"),
+    *("job pack", "job unpack", "job scrub", "job delete"),
     *("role new", "role set"),
     "serve",
     "trust",

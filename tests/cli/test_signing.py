@@ -297,3 +297,99 @@ def test_an_agent_in_the_sandbox_approves_nothing(signed: SignedDesk) -> None:
     log = "\n".join(path.read_text("utf-8") for path in (jobs / "j2" / "logs").glob("*.turns.jsonl"))
     assert log.count("execute_command") >= len(tries)
     assert "PRIVATE KEY" not in log
+
+
+def scrub(signed: SignedDesk, value: str = "Well done", **env: str) -> Ran:
+    return signed("job", "scrub", "j1", "--value-from-stdin", "--yes", stdin=value, env=env)
+
+
+def test_a_scrub_is_signed_and_says_which_signatures_were_valid(signed: SignedDesk) -> None:
+    signed.configure(require="signature")
+    assert signed("job", "suspend", "j1").code == 0
+    assert signed("job", "resume", "j1").code == 0
+    assert signed("job", "approve", "j1", "--note", "Well done, Bob.").code == 0
+    ran = scrub(signed)
+    assert (ran.code, "1 signature no longer valid" in ran.out) == (0, True), ran.err
+    assert signed.last()["command"]["signed"] == [{"sequence": 6, "signer": "ada@example.org"}]  # type: ignore[index]
+    ran = signed("job", "verify", "j1")
+    assert ran.code == 0, ran.err
+    assert "signed by ada@example.org: #4 suspend, #5 resume, #7 scrub" in ran.out
+    assert (
+        "signed by ada@example.org before the scrub (interaction 7), which changed it: #6 approve" in ran.out
+    )
+    assert "3 places; interactions 1 to 6 are in a new chain" in ran.out
+    rows = signed("job", "verify", "j1", "--json").json["data"]
+    assert [row["scrub"] for row in rows["signatures"]] == [None, None, 7, None]
+    assert [row["by"] for row in rows["scrubs"]] == ["ada"]
+    assert scrub(signed, "suspended or what").code == 0
+    assert scrub(signed, ", Bob").code in (0, 8)
+    ran = signed("job", "verify", "j1")
+    assert (ran.code, "before the scrub" in ran.out) == (0, True), ran.err
+
+
+def test_a_scrub_must_be_signed_where_signatures_are_required(signed: SignedDesk) -> None:
+    signed.configure(require="signature")
+    assert signed("job", "approve", "j1", "--note", "Well done, Bob.").code == 0
+    signed.configure(require="signature", key="agent")
+    before = signed.desk.history()
+    ran = scrub(signed)
+    assert (ran.code, "not scrubbed: the signature is invalid" in ran.err) == (8, True)
+    assert signed.desk.history() == before
+    assert scrub(signed, XDG_CONFIG_HOME=str(signed.desk.place / "none")).code == 0
+    signed.configure(require="signature")
+    ran = signed("job", "verify", "j1")
+    assert ran.code == 10
+    assert "interaction 5 (scrub): the scrub is not signed, but steward.require is set" in ran.err
+    assert "interaction 4 (approve): the signature is invalid" in ran.err
+
+
+@pytest.mark.parametrize("forged", ["before", "after", "list", "head"])
+def test_a_scrub_hides_no_forged_approval(signed: SignedDesk, forged: str) -> None:
+    """An approval by another key, before a true scrub; or a changed history below the signature of a true scrub."""
+    signed.configure(require="signature")
+    if forged == "before":
+        signed.configure(key="agent")
+        assert signed("job", "approve", "j1", "--note", "Well done, Bob.").code == 0
+        signed.configure(require="signature")
+        assert scrub(signed).code == 0
+        ran = signed("job", "verify", "j1")
+        assert (ran.code, "interaction 4 (approve): the signature is invalid" in ran.err) == (10, True)
+        return
+    assert signed("job", "approve", "j1", "--note", "Well done, Bob.").code == 0
+    assert scrub(signed).code == 0
+    project = open_project(Environment(dict(os.environ) | signed.env), signed.desk.place, say=print)
+    entries = list(read_interactions(project.open_job("j1")))
+    assert [each.problem for each in check_signatures(project, "j1", entries)] == [None, None]
+    approval, done = entries[-2:]
+    if forged == "after":  # the chain is made again, as a program that can write to the history can do it
+        entries[-2] = approval.model_copy(
+            update={"command": {**approval.command, "note": "x"}, "checksum": "0" * 64}
+        )
+        entries[-1] = done.model_copy(update={"previous": "0" * 64})
+    elif forged == "list":
+        signed_before = [*done.command["signed"], {"sequence": 3, "signer": "ada@example.org"}]
+        entries[-1] = done.model_copy(update={"command": {**done.command, "signed": signed_before}})
+    else:
+        entries[-1] = done.model_copy(
+            update={"command": {**done.command, "head": "0" * 64}, "previous": "0" * 64}
+        )
+    problems = {each.sequence: each.problem for each in check_signatures(project, "j1", entries)}
+    assert problems[4]
+
+
+def test_work_that_was_approved_before_a_scrub_is_approved_again(signed: SignedDesk) -> None:
+    support.make_repository(signed.desk.place / "repo")
+    signed.desk.script(answer(files={"a.txt": "Well done, Bob"}), answer())
+    signed.configure(require="signature")
+    signed.desk.create("j2", "--repo", "repo")
+    assert signed("job", "run", "j2").code == 11
+    assert signed("job", "approve", "j2").code == 0
+    ran = signed("job", "scrub", "j2", "--value-from-stdin", "--yes", stdin="Well done")
+    assert ran.code == 0, ran.err
+    ran = signed("job", "merge", "j2")
+    assert ran.code == 8
+    assert "can't merge: interaction 4: the scrub, interaction 5, has changed what was signed" in ran.err
+    assert signed("job", "restep", "j2", "--to", "4").code in (0, 11)
+    assert signed("job", "approve", "j2").code == 0
+    assert signed("job", "merge", "j2").code == 0
+    assert (signed.desk.place / "repo" / "a.txt").read_text("utf-8") == "[redacted], Bob"

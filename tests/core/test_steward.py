@@ -85,7 +85,7 @@ def test_p35_a_new_role_owes_what_the_doer_that_got_stuck_owed() -> None:
 def test_every_kind_of_a_steward_is_an_action_of_the_machine() -> None:
     made_by_agents_or_later = {
         *(Kind.ASK, Kind.RECOVER, Kind.SPEC),
-        *(Kind.FORK, Kind.NOTE),
+        *(Kind.FORK, Kind.NOTE, Kind.SCRUB),
     }
     assert set(kinds.ACTIONS) == set(Kind) - made_by_agents_or_later
     assert all(action.value == kind.value for kind, action in kinds.ACTIONS.items())

@@ -44,7 +44,7 @@ from logist.jobs.doctor import job_checks, repairs
 from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
 from logist.quick_tuple import NamedTuple
 from logist.roles import LoadedRole, Roles
-from logist.store import IN_THE_MAKING, JobDir, describe_problem, job_batches, list_jobs, lock
+from logist.store import IN_THE_MAKING, JobDir, describe_problem, job_batches, list_jobs, lock, scrubs
 from logist.store.files import TEMPORARY, format_move_command
 
 OLDEST_PYTHON = (3, 11)
@@ -380,6 +380,13 @@ def _abandoned_batches(project: ProjectContext) -> Iterator[Finding]:
         yield repairable(warning("jobs", message, "the next 'logist job create' removes it"), path)
 
 
+def _unfinished_scrubs(project: ProjectContext) -> Iterator[Finding]:
+    """Report scrubs whose process was killed: their directories still have the text that was to be erased."""
+    if paths := scrubs.list_unfinished(project.jobs_dir):
+        message = "`job scrub` was killed; copies of jobs are left, with the text that was to be erased"
+        yield repairable(warning("jobs", message, None), *paths)
+
+
 def _removal(path: Path) -> str:
     return f"if no `logist job create` is running: rm -r {quote(str(path))}"
 
@@ -445,6 +452,7 @@ PROJECT_CHECKS: tuple[HealthCheck[ProjectContext], ...] = (
     HealthCheck("incomplete files", _half_written, repairs.take_away, _TAKEN_AWAY),
     HealthCheck("abandoned jobs", _abandoned_jobs, repairs.take_abandoned, _ABANDONED),
     HealthCheck("abandoned batches", _abandoned_batches, repairs.remove_batches, "removed"),
+    HealthCheck("unfinished scrubs", _unfinished_scrubs, repairs.finish_scrubs, "finished"),
     HealthCheck("unknown files among the jobs", _strays),
     HealthCheck("clock", _clock),
 )

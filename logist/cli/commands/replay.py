@@ -129,7 +129,9 @@ class _ReplayDisplay:
             self.told += list_replay_notes(found, found.name)
             return
         replay_notes = list_replay_notes(found, found.name)
-        has_differences = found.drifts or found.changed_rules or found.has_failed(prompts=True)
+        has_differences = (
+            found.drifts or found.changed_rules or found.scrubbed or found.has_failed(prompts=True)
+        )
         if self._mode == "jsonl" or replay_notes or has_differences:
             self._progress.clear()
         if self._mode == "jsonl":

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logist.core.model import Change, Interaction
-    from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand, UpdateCommand
+    from logist.core.model.commands import (
+        ApproveCommand,
+        AskCommand,
+        ForkCommand,
+        RoleCommand,
+        ScrubCommand,
+        UpdateCommand,
+    )
     from logist.jobs.base.result import CommandResult
     from logist.jobs.job_queue import EndedJob
 
@@ -352,7 +359,15 @@ def _describe_decision(entry: Interaction) -> str:
     if entry.kind is Kind.UPDATE:
         updated = cast("UpdateCommand", plain_command_of(entry))
         return f"update to {(updated.after or '')[:12]} of {updated.branch}"
+    if entry.kind is Kind.SCRUB:
+        return f"scrub {describe_scrub(cast('ScrubCommand', plain_command_of(entry)))}"
     return entry.kind.value
+
+
+def describe_scrub(command: ScrubCommand) -> str:
+    """Return how much a scrub replaced, and why."""
+    reason = f": {command.reason}" if command.reason else ""
+    return f"({format_count(command.places or 0, 'place')}){reason}"
 
 
 def combine_reasons(summary: str, reason: str) -> list[str]:

@@ -111,6 +111,7 @@ KINDS: Mapping[Kind, KindFacts] = {
     Kind.COLLECT: KindFacts("CollectCommand", Action.COLLECT, Actor.SYSTEM, needs_more=True),
     Kind.MERGE: KindFacts("MergeCommand", Action.MERGE, leaves_files=True, needs_more=True),
     Kind.UPDATE: KindFacts("UpdateCommand", Action.UPDATE, restores=True, prompts_note=True, needs_more=True),
+    Kind.SCRUB: KindFacts("ScrubCommand", stays=True, leaves_files=True, needs_more=True),
 }
 
 

@@ -343,3 +343,30 @@ class UpdateCommand(RecordedCommand):
     conflicts: list[str] | None = None
     """The conflicts that an agent resolves next, each as `path (kind)`."""
     note: str | None = None
+
+
+class SignedBefore(_Strict):
+    """A decision whose signature was valid before a scrub changed what it covers."""
+
+    sequence: int = 0
+    signer: str | None = None
+    """Who had signed; None if that was not checked, because no allowed signers were set."""
+
+
+class ScrubCommand(RecordedCommand):
+    """A text was replaced everywhere in the job, and all interactions before this one are in a new chain."""
+
+    reason: str | None = None
+    places: int | None = None
+    """How often it was replaced: in the history, in other files, and in objects of the checkpoints."""
+    history: int | None = None
+    files: int | None = None
+    checkpoints: int | None = None
+    old_head: str | None = None
+    """The checksum of the last interaction in the old chain."""
+    head: str | None = None
+    """Its checksum in the new chain. A signature of the scrub covers it, and so all interactions before."""
+    signed: list[SignedBefore] | None = None
+    """Decisions that no longer have a valid signature."""
+    differs: list[int] | None = None
+    """Interactions that replay with another result because of the scrub."""

@@ -530,6 +530,21 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "sha256": (("optional", "str"), None),
         },
     ),
+    "ScrubCommand": (
+        (),
+        {
+            "signature": (("optional", ("record", "Signature")), None),
+            "reason": (("optional", "str"), None),
+            "places": (("optional", "int"), None),
+            "history": (("optional", "int"), None),
+            "files": (("optional", "int"), None),
+            "checkpoints": (("optional", "int"), None),
+            "old_head": (("optional", "str"), None),
+            "head": (("optional", "str"), None),
+            "signed": (("optional", ("list", ("record", "SignedBefore"))), None),
+            "differs": (("optional", ("list", "int")), None),
+        },
+    ),
     "Signature": (
         (),
         {
@@ -537,6 +552,13 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "revision": ("int", 0),
             "checkpoint": ("str", ""),
             "ssh": ("str", ""),
+        },
+    ),
+    "SignedBefore": (
+        (),
+        {
+            "sequence": ("int", 0),
+            "signer": (("optional", "str"), None),
         },
     ),
     "SpawnCommand": (

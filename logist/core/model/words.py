@@ -76,6 +76,7 @@ class Kind(Word):
     COLLECT = "collect"
     MERGE = "merge"
     UPDATE = "update"
+    SCRUB = "scrub"
 
 
 class Actor(Word):

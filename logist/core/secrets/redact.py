@@ -37,8 +37,17 @@ def find_secrets(text: str, secrets: Mapping[str, str], *, is_clean: bool = Fals
     `is_clean`: a search without known values has found nothing in this text, and is not repeated.
     """
     wanted = {secret: kind for secret, kind in secrets.items() if len(secret) >= MIN_SECRET}
+    return _join_overlapping(_find_all(text, wanted, is_clean=is_clean))
+
+
+def find_spellings(text: str, values: Mapping[str, str]) -> list[Match]:
+    """Return each of these values in `text`, in all spellings and however short it is, in order, without overlaps."""
+    return _join_overlapping(_find_known(text, values, list(spellings.list_readings(text, values))))
+
+
+def _join_overlapping(matches: Iterable[Match]) -> list[Match]:
     places: list[Match] = []
-    for match in sorted(_find_all(text, wanted, is_clean=is_clean), key=lambda match: match.start):
+    for match in sorted(matches, key=lambda match: match.start):
         if places and match.start < places[-1].end:
             places[-1] = places[-1]._replace(end=max(places[-1].end, match.end))
         else:
@@ -50,19 +59,25 @@ def _find_all(text: str, wanted: Mapping[str, str], *, is_clean: bool) -> Iterat
     """Yield the secrets in all readings of the text, in any order, known values first; they may overlap."""
     readings = list(spellings.list_readings(text, wanted))
     if wanted:
-        known = _spell_secrets(tuple(wanted.items()))
-        yield from _find_values(text, known.forms)
-        for reading in readings:
-            yield from _map_to_original(reading, _find_values(reading.text, known.forms))
-        percent = spellings.decode_percents(text)
-        yield from _map_to_original(percent, _find_values(percent.text, known.bytes_as_latin))
-        unbroken = spellings.join_lines(text)
-        yield from _map_to_original(unbroken, _find_values(unbroken.text, known.wrapped))
+        yield from _find_known(text, wanted, readings)
     if is_clean and not readings:  # known values can make more readings
         return
     yield from secrets_table.find_by_pattern(text)
     for reading in readings:
         yield from _map_to_original(reading, secrets_table.find_by_pattern(reading.text))
+
+
+def _find_known(
+    text: str, wanted: Mapping[str, str], readings: Sequence[spellings.TextReading]
+) -> Iterator[Match]:
+    known = _spell_secrets(tuple(wanted.items()))
+    yield from _find_values(text, known.forms)
+    for reading in readings:
+        yield from _map_to_original(reading, _find_values(reading.text, known.forms))
+    percent = spellings.decode_percents(text)
+    yield from _map_to_original(percent, _find_values(percent.text, known.bytes_as_latin))
+    unbroken = spellings.join_lines(text)
+    yield from _map_to_original(unbroken, _find_values(unbroken.text, known.wrapped))
 
 
 class _Spellings(NamedTuple):
@@ -85,7 +100,7 @@ def _spell_secrets(wanted: tuple[tuple[str, str], ...]) -> _Spellings:
             form: kind
             for secret, kind in wanted
             for form in spellings.list_wrapped_forms(secret)
-            if len(form) >= MIN_SECRET
+            if len(form) >= min(MIN_SECRET, max(len(secret), spellings.SHORTEST_ENCODED))
         },
     )
 

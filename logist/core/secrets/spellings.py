@@ -39,6 +39,8 @@ _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # What a shell quotes (see shlex) and JSON may escape.
 _UNSAFE = compile_on_use(r"[^A-Za-z0-9_@%+=:,./-]+")
 _NOT_UTF8 = compile_on_use("[\udc80-\udcff]")
+SHORTEST_ENCODED = 6
+"""Base64 and hex of fewer characters are in any text by chance, so a short value is not searched for in these forms."""
 DEEPEST = 3
 """The maximum depth of unescaping: JSON in JSON in JSON."""
 _PERCENT = compile_on_use(r"%([0-9A-Fa-f]{2})")
@@ -86,9 +88,12 @@ def list_encodings(encoded: bytes) -> Iterator[str]:
 
     Base64 depends on where the value begins in the encoded data, so all three offsets are covered.
     """
-    yield encoded.hex()
-    yield encoded.hex().upper()
+    if len(encoded) * 2 >= SHORTEST_ENCODED:
+        yield encoded.hex()
+        yield encoded.hex().upper()
     for before in range(3):
+        if (before + len(encoded)) * 8 // 6 - (0, 2, 3)[before] < SHORTEST_ENCODED:
+            continue
         whole = binascii.b2a_base64(bytes(before) + encoded, newline=False).decode()
         # Only characters that don't depend on neighboring bytes.
         own = whole[(0, 2, 3)[before] : (before + len(encoded)) * 8 // 6]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ class Replayed:
     """Differences between the recorded prompts and those of today."""
     changed_rules: tuple[ChangedRule, ...] = ()
     """Where a rule that a newer Logist has changed is the only cause of a different result."""
+    scrubbed: tuple[Difference, ...] = ()
+    """Differences because a scrub has replaced text; not a failure."""
     more: int = 0
     """Findings beyond those kept."""
     disagreements: tuple[str, ...] = ()
@@ -150,6 +153,7 @@ class _Reading:
         self._archive = archive
         self._each = each
         self._targets: set[int] = set()
+        self._by_scrub: dict[int, int] = {}
         self._reset_findings()
 
     def _reset_findings(self) -> None:
@@ -157,10 +161,12 @@ class _Reading:
         self._differences: list[Difference] = []
         self._drifts: list[Drift] = []
         self._changed_rules: list[ChangedRule] = []
+        self._scrubbed: list[Difference] = []
         self._skipped: list[str] = []
 
     def run_replay(self, schema: JsonObject, prompts: Prompts | None) -> None:
-        self._targets = self._archive.find_restep_targets()
+        beforehand = self._archive.look_ahead()
+        self._targets, self._by_scrub = beforehand.targets, beforehand.scrubbed
         while True:
             try:
                 for finding in replay(self._read_interactions(), schema, self._targets, prompts=prompts):
@@ -228,6 +234,9 @@ class _Reading:
             findings = self._drifts
         elif isinstance(found, ChangedRule):
             findings = self._changed_rules
+        elif (scrub := self._by_scrub.get(found.sequence)) is not None:
+            findings = self._scrubbed
+            found = replace(found, cause=f"interaction {scrub} (scrub) has replaced text")
         if len(findings) >= KEPT:
             self._more += 1
         else:
@@ -241,6 +250,7 @@ class _Reading:
             unjudged=self._unjudged,
             drifts=tuple(self._drifts),
             changed_rules=tuple(self._changed_rules),
+            scrubbed=tuple(self._scrubbed),
             more=self._more,
             disagreements=self._disagreements,
             notes=self._notes,

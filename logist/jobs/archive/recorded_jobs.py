@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from logist.core.history.fold import restep_to
-from logist.core.model import Interaction, JsonObject
+from logist.core.model import Interaction, JsonObject, Kind
+from logist.core.model.commands import ScrubCommand
 from logist.core.text import patterns
 from logist.core.text.counts import format_count
 from logist.digests import start_hash
@@ -20,7 +21,7 @@ from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageErro
 from logist.jobs.archive import foreign_histories
 from logist.jobs.base.stored_records import parse_interaction
 from logist.quick_dataclass import dataclass
-from logist.store import HISTORY, IN_THE_MAKING, JobDir, history, segments
+from logist.store import HISTORY, IN_THE_MAKING, SCRUBS, JobDir, history, segments
 from logist.store.entries import CLOSING, read_header, read_lines
 from logist.store.files import TEMPORARY
 from logist.store.listing import BATCHES
@@ -29,9 +30,19 @@ Entry = TypeVar("Entry", Interaction, JsonObject)
 
 NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that the rules raise for a history that was edited by hand, or written by a defect."""
-_RESTEP = b'"kind":"restep"'
+_MARKED = (b'"kind":"restep"', b'"kind":"scrub"')
 NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__", BATCHES})
 """Directories that are not searched for jobs. Directories inside a job belong to it and are not searched either."""
+
+
+@dataclass(frozen=True)
+class Beforehand:
+    """What must be known of a history before it is replayed."""
+
+    targets: set[int]
+    """The interactions that a restep returns to the state before."""
+    scrubbed: dict[int, int]
+    """Interactions that replay differently because of a scrub, and the number of the scrub."""
 
 
 @dataclass(frozen=True)
@@ -112,31 +123,43 @@ class Archive:
         self.require_complete(count)
 
     def find_restep_targets(self) -> set[int]:
-        """The interactions that a restep returns to the state before.
+        """The interactions that a restep returns to the state before (see `look_ahead`)."""
+        return self.look_ahead().targets
 
-        Only the lines of the live file that can be a restep are parsed, and nothing is verified: the caller
+    def look_ahead(self) -> Beforehand:
+        """Find what must be known before the first interaction is judged.
+
+        Only the lines of the live file that can be a restep or a scrub are parsed, and nothing is verified: the caller
         that reads the whole history reports damage.
         """
         if foreign_histories.has_foreign_shape(self.path):
-            return self._rebuilding.find_restep_targets()
+            return Beforehand(self._rebuilding.find_restep_targets(), {})
+        found = Beforehand(set(), {})
         with history.open_history(self.path) as file:
             header = read_header(file, self.path)
-            targets = {
-                to for entry in segments.read_older_entries(self.path, header) for to in restep_to(entry)
-            }
+            for entry in segments.read_older_entries(self.path, header):
+                _look_at(entry, found)
             file.seek(header.size)
-            return targets.union(
-                to for line in read_lines(file) if _RESTEP in line for to in _parse_restep_targets(line)
-            )
+            for line in read_lines(file):
+                if any(marked in line for marked in _MARKED):
+                    _look_at(_parse_line(line), found)
+        return found
 
 
-def _parse_restep_targets(line: bytes) -> Iterator[int]:
+def _parse_line(line: bytes) -> JsonObject:
     try:
         entry = json.loads(line.removeprefix(b","))
     except (ValueError, RecursionError):
-        return
-    if isinstance(entry, dict):
-        yield from restep_to(entry)
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def _look_at(entry: JsonObject, found: Beforehand) -> None:
+    found.targets.update(restep_to(entry))
+    command, sequence = entry.get("command"), entry.get("sequence")
+    if entry.get("kind") == Kind.SCRUB and isinstance(command, dict) and isinstance(sequence, int):
+        differing = ScrubCommand.read(command).differs or []
+        found.scrubbed.update(dict.fromkeys((number for number in differing if number < sequence), sequence))
 
 
 @dataclass
@@ -276,6 +299,8 @@ def _prune_folders(folders: list[str], files: list[str]) -> None:
 
 def _is_entered(name: str) -> bool:
     is_leftover = name.startswith(".") and name.endswith(TEMPORARY)  # of an export that was killed
+    if name == SCRUBS:  # copies of jobs that are being scrubbed
+        return False
     return name not in NOT_ENTERED and not name.startswith(IN_THE_MAKING) and not is_leftover
 
 

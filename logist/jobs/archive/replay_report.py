@@ -38,6 +38,10 @@ def format_replay_lines(found: Replayed, *, shown: set[str] | None = None) -> It
         yield from (f"  {line}" for line in difference.format_difference(each))
     if (omitted := len(found.differences) - DIFFERENCES) > 0:
         yield f"  and {omitted:,} more differences"
+    for each in found.scrubbed[:DIFFERENCES]:
+        yield f"  interaction {each.sequence}: {each.field} differs, because {each.cause}"
+    if (omitted := len(found.scrubbed) - DIFFERENCES) > 0:
+        yield f"  and {omitted:,} more differences because of a scrub"
     for by_rule in _group_by_rule(found.changed_rules):
         yield from (f"  {line}" for line in _format_rule(by_rule))
     shown_diffs = set() if shown is None else shown
@@ -63,6 +67,9 @@ def format_replay_verdict(found: Replayed) -> str:
     changed = len({each.sequence for each in found.changed_rules})
     if changed:
         skipped += f"; {changed:,} would now differ because a rule has changed"
+    if found.scrubbed:
+        scrubbed = len({each.sequence for each in found.scrubbed})
+        skipped += f"; {scrubbed:,} differ because of a scrub"
     prompts = f"; {format_count(drifted, 'prompt')} would now be different" if drifted else ""
     return f"{format_count(judged, 'interaction')} {_conjugate_go(judged)} with the same result{skipped}{prompts}"
 
@@ -197,7 +204,7 @@ class Junit:
             kind = RULE_CHANGED if self.rules and found.changed_rules else kind
             kind = "replay_differs" if found.is_different else kind
             content = f'<failure type="{kind}" message={_quote_attribute(format_replay_verdict(found))}>{_escape_text(text)}</failure>'
-        elif found.drifts or found.changed_rules or found.skipped or found.notes:
+        elif found.drifts or found.changed_rules or found.scrubbed or found.skipped or found.notes:
             content = f"<system-out>{_escape_text(text)}</system-out>"
         else:
             content = ""

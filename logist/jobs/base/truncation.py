@@ -311,10 +311,15 @@ def _check_forks(job: JobDir, history: VerifiedHistory, forks: Forks) -> Iterato
             yield HistoryProblem(
                 f"job {fork.id} was forked from interaction {forked.at}, but the history ends with {history.last_sequence}"
             )
-        elif _read_checksum(job, forked.at) != forked.head:
+        elif _read_checksum(job, forked.at) != forked.head and not (_is_scrubbed(job) or _is_scrubbed(fork)):
             yield HistoryProblem(
                 f"job {fork.id} was forked from a different interaction {forked.at}", forked.at
             )
+
+
+def _is_scrubbed(job: JobDir) -> bool:
+    """Whether a scrub has begun a new chain, so that another job's copy of an interaction may differ."""
+    return any(entry.get("kind") == Kind.SCRUB for entry in job.read_entries())
 
 
 def _has_same_beginning(job: JobDir, other: JobDir) -> bool:

@@ -71,7 +71,7 @@ def scan(project: ProjectContext, job: JobDir) -> Scanned:
     scanned = Scanned(job.id)
     secrets = known(project)
     with safe_open.open_root(job.path) as top:
-        for path in sorted(_files(top, b"", scanned)):
+        for path in sorted(list_files(top, b"", scanned)):
             _file(scanned, top, path, secrets)
     _objects(scanned, job, secrets)
     scanned.unread = [redact.redact(each, list(secrets))[0] for each in scanned.unread]
@@ -84,7 +84,7 @@ def known(project: ProjectContext) -> dict[str, str]:
     return {value: f"value of {name}" for value, name in held.items()}
 
 
-def _files(directory: int, prefix: bytes, scanned: Scanned) -> Iterator[bytes]:
+def list_files(directory: int, prefix: bytes, scanned: Scanned) -> Iterator[bytes]:
     """Yield the path of every regular file in the directory; links are not followed."""
     if prefix.count(b"/") > MAX_DEPTH:
         scanned.unread.append(f"{_shown(prefix)}: nested too deeply")
@@ -98,7 +98,7 @@ def _files(directory: int, prefix: bytes, scanned: Scanned) -> Iterator[bytes]:
             elif stat.S_ISDIR(mode) and path != OBJECTS:
                 below = safe_open.open_directory(directory, name)
                 try:
-                    yield from _files(below, path + b"/", scanned)
+                    yield from list_files(below, path + b"/", scanned)
                 finally:
                     os.close(below)
         except OSError as error:
@@ -110,7 +110,7 @@ def _file(scanned: Scanned, top: int, path: bytes, secrets: Mapping[str, str]) -
     name = redact.redact(_shown(path), list(secrets))[0]
     try:
         with safe_open.open_regular_below(top, path.split(b"/")) as descriptor:
-            _text(scanned, place, name, _blocks(_reader(path, descriptor)), secrets)
+            _text(scanned, place, name, read_blocks(open_reader(path, descriptor)), secrets)
             scanned.files += 1
     except (EOFError, zlib.error) as error:
         scanned.unread.append(f"{_shown(path)}: can't decompress: {error}")
@@ -120,7 +120,7 @@ def _file(scanned: Scanned, top: int, path: bytes, secrets: Mapping[str, str]) -
         scanned.keep(FoundLeak(place, name, leak._replace(kind=f"{leak.kind}, in the name")))
 
 
-def _reader(path: bytes, descriptor: int) -> partial[bytes]:
+def open_reader(path: bytes, descriptor: int) -> partial[bytes]:
     """Return a function that reads the next block of a file; segments of the history are decompressed."""
     if b"/" not in path and segments.NAME.fullmatch(os.fsdecode(path)):
         return partial(segments.open_inflated(open(descriptor, "rb", closefd=False)).read, BLOCK)
@@ -135,16 +135,18 @@ def _unread(scanned: Scanned, path: bytes, error: OSError) -> None:
 def _text(
     scanned: Scanned, place: str, name: str, blocks: Iterable[bytes], secrets: Mapping[str, str]
 ) -> None:
-    for leak in find_leaks(_decoded(scanned, blocks), secrets):
+    for leak in find_leaks(decode_blocks(scanned, blocks), secrets):
         scanned.keep(FoundLeak(place, name, leak))
 
 
-def _blocks(read: partial[bytes]) -> Iterator[bytes]:
+def read_blocks(read: partial[bytes]) -> Iterator[bytes]:
+    """Yield the blocks that a function returns, until there are no more."""
     while block := read():
         yield block
 
 
-def _decoded(scanned: Scanned, blocks: Iterable[bytes]) -> Iterator[str]:
+def decode_blocks(scanned: Scanned, blocks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the text of blocks; bytes that are not UTF-8 become surrogates."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     for block in blocks:
         scanned.bytes += len(block)

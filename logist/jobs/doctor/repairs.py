@@ -21,7 +21,7 @@ from logist.jobs.base.stored_records import dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import FIX, ExaminedJob
-from logist.store import JobDir, files, history, job_batches, lock, verification
+from logist.store import JobDir, files, history, job_batches, lock, scrubs, verification
 
 
 def take_away(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
@@ -46,6 +46,12 @@ def remove_batches(subject: object, paths: tuple[Path, ...], backup: Backup) -> 
                 raise Busy("another command is using it", where=str(path), fix=FIX)
             backup.note(f"removing {path}, whose jobs were never complete")
             job_batches.remove_batch(path.parent.parent, path)
+
+
+def finish_scrubs(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
+    """Finish scrubs that were killed. Nothing is kept: the old files have the text that was to be erased."""
+    for path in paths:
+        scrubs.finish_scrubs(path.parent.parent)
 
 
 def narrow(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from logist.config.layering import require_owner
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import Interaction, JsonObject, Kind
-from logist.core.model.commands import CreateCommand, Signature
+from logist.core.model.commands import CreateCommand, ScrubCommand, Signature
 from logist.digests import compute_sha256
 from logist.errors import InvalidFile, LogistError, Refused
 from logist.jobs.base.session import Session
@@ -45,6 +46,15 @@ class CheckedSignature:
     """Who has signed, by the file of allowed signers; None if the signature is missing, invalid or was not checked."""
     problem: str | None = None
     is_signed: bool = True
+    signed_by: str | None = None
+    """Who had signed before a scrub, as the scrub says; None if it was not checked then."""
+    scrub: int | None = None
+    """The interaction that has changed what was signed; its signature was valid before, so this is no problem."""
+
+    @property
+    def was_signed_before_scrub(self) -> bool:
+        """Whether a scrub says so, and is itself trusted."""
+        return self.scrub is not None
 
 
 def sign_decision(session: Session, entry: Interaction, revision: int) -> Interaction:
@@ -54,11 +64,13 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
     the key or the file of signers is not found.
     """
     project, rules = session.project, session.project.settings.steward
-    must_sign = rules.require is not None and entry.kind is Kind.APPROVE
+    # A scrub says which signatures were valid before it, so without its own it could hide a forged approval.
+    must_sign = rules.require is not None and entry.kind in (Kind.APPROVE, Kind.SCRUB)
     if rules.sign is None:
         if must_sign:
             fix = "to sign your decisions: logist config set --user steward.sign ssh"
-            raise NotSigned("not approved: approvals must be signed (steward.require)", fix=fix)
+            what = "not approved: approvals" if entry.kind is Kind.APPROVE else "not scrubbed: scrubs"
+            raise NotSigned(f"{what} must be signed (steward.require)", fix=fix)
         return entry
     if not project.may_sign:
         fix = "decide in a terminal, as the user with that key"
@@ -76,7 +88,8 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
         checked = _check_signature(project, signed, session.job.id, accepted)
         if checked.problem or checked.signer is None:
             fix = f"add your public key to {_find_allowed_signers(project)}"
-            raise NotSigned(f"not approved: {checked.problem or 'the signer is not known'}", fix=fix)
+            what = "approved" if entry.kind is Kind.APPROVE else "scrubbed"
+            raise NotSigned(f"not {what}: {checked.problem or 'the signer is not known'}", fix=fix)
     return signed
 
 
@@ -101,7 +114,9 @@ def check_signatures(
     """
     is_required = project.settings.steward.require is not None
     history = list(history)
-    decisions = [entry for entry in history if entry.kind in kinds.DECISIONS or entry.kind is Kind.FORK]
+    decisions = [
+        entry for entry in history if entry.kind in kinds.DECISIONS or entry.kind in (Kind.FORK, Kind.SCRUB)
+    ]
     origins = {job_id, *_list_origins(decisions), *_list_imported_ids(history)}
     checked: list[CheckedSignature] = []
     for entry in decisions:
@@ -113,10 +128,50 @@ def check_signatures(
                 fold.fold_before(history, entry.sequence + 1).checkpoint if signature.checkpoint else None
             )
             checked.append(_check_signature(project, entry, known, recorded))
-        elif is_required and entry.kind is Kind.APPROVE:
-            problem = "the approval is not signed, but steward.require is set"
+        elif is_required and entry.kind in (Kind.APPROVE, Kind.SCRUB):
+            what = "approval" if entry.kind is Kind.APPROVE else "scrub"
+            problem = f"the {what} is not signed, but steward.require is set"
             checked.append(CheckedSignature(entry.sequence, entry.kind, problem=problem, is_signed=False))
-    return checked
+    return _excuse_scrubbed(project, history, checked)
+
+
+def _excuse_scrubbed(
+    project: ProjectContext, history: Sequence[Interaction], checked: Sequence[CheckedSignature]
+) -> list[CheckedSignature]:
+    """Accept signatures that were valid before a scrub, as far as the scrub can be trusted.
+
+    A scrub names the checksum of the interaction before it, which covers all earlier ones: so its own signature covers
+    every decision that it excuses. A later scrub has begun another chain; then that one must say that this one was
+    valid. If signatures are required, or this scrub has one, only a valid signature counts.
+    """
+    by_sequence = {each.sequence: each for each in checked}
+    for entry in reversed(history):
+        if entry.kind is not Kind.SCRUB:
+            continue
+        own, command = by_sequence.get(entry.sequence), kinds.command_of(entry)
+        if not isinstance(command, ScrubCommand):
+            continue
+        is_excused = own is not None and own.was_signed_before_scrub
+        if not is_excused and command.head != entry.previous:
+            continue
+        if own is not None and own.problem is not None:
+            continue
+        for each in command.signed or []:
+            before = by_sequence.get(each.sequence)
+            if before is None or each.sequence >= entry.sequence or before.was_signed_before_scrub:
+                continue
+            if each.signer is None and project.settings.steward.require is not None:
+                continue  # nobody has checked it then
+            by_sequence[each.sequence] = replace(
+                before, signer=None, problem=None, scrub=entry.sequence, signed_by=each.signer
+            )
+    return [by_sequence[each.sequence] for each in checked]
+
+
+def read_signed_text(entry: Interaction) -> bytes | None:
+    """Return what the signature of an interaction covers; None if it has none."""
+    signature = kinds.command_of(entry).signature
+    return None if signature is None else build_signed_text(signature, entry.kind, entry.command)
 
 
 def require_signed_approval(session: Session) -> None:
@@ -128,6 +183,8 @@ def require_signed_approval(session: Session) -> None:
     approvals = [each for each in checked if each.kind == Kind.APPROVE]
     if approvals and approvals[-1].signer is None:
         last = approvals[-1]
+        if last.scrub is not None:
+            last = replace(last, problem=f"the scrub, interaction {last.scrub}, has changed what was signed")
         fix = f"check the work, then: logist job restep --job {session.job.id} --to {last.sequence}, and approve it"
         raise Refused(f"can't merge: interaction {last.sequence}: {last.problem}", fix=fix)
 

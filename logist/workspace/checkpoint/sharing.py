@@ -76,12 +76,12 @@ def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
     large = [item for item in held.items() if len(item[1]) * _MOST_SHARED >= len(names)]
     missing = _give_packs(git, large, names, _link_file)
     known = {name for name in missing if any(name in inside for inside in held.values())}
-    _pack_objects(git, kept / "objects", git.git_dir / PACKS, [name for name in missing if name in known])
+    pack_objects(git, kept / "objects", git.git_dir / PACKS, [name for name in missing if name in known])
     _copy_verified(git, source, [name for name in missing if name not in known])
 
 
 def _copy_verified(git: Git, source: Path, wanted: Sequence[str]) -> None:
-    for beside in _pack_objects(git, source, git.git_dir, wanted):
+    for beside in pack_objects(git, source, git.git_dir, wanted):
         _move_verified(git, beside)
 
 
@@ -167,7 +167,7 @@ def _list_names(git: Git, commits: Collection[str], *options: str) -> list[str]:
 def _give_objects(git: Git, original: Path, names: Sequence[str], give: Callable[[Path, Path], None]) -> None:
     held = ((index, packs.list_names(index)) for index in packs.list_indexes(original))
     missing = _give_packs(git, held, names, give)
-    _pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
+    pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
 
 
 def _give_packs(
@@ -189,7 +189,7 @@ def _give_packs(
     return [name for name in names if name in missing]
 
 
-def _pack_objects(git: Git, source: Path, folder: Path, names: Sequence[str]) -> list[Path]:
+def pack_objects(git: Git, source: Path, folder: Path, names: Sequence[str]) -> list[Path]:
     """Copy objects from the directory `source` of objects into new packs in `folder`, and return these.
 
     A later job shares the packs in which it needs everything, so each has a part of the directories: a commit that

@@ -77,7 +77,8 @@ def _list_diagnostics(scanned: Scanned) -> Iterator[Diagnostic]:
     in_workspace = len(scanned.found) + scanned.more - scanned.recorded
     if scanned.recorded:
         message = f"{scanned.job}: {_count_secrets(scanned.recorded)} in files written by Logist"
-        yield Diagnostic("error", "secret", message, fix=REVOKE)
+        fix = f"{REVOKE}; then erase it: logist job scrub --job {scanned.job}"
+        yield Diagnostic("error", "secret", message, fix=fix)
     if in_workspace:
         where = "in the workspace or its checkpoints, which Logist doesn't redact"
         yield Diagnostic("warning", "secret", f"{scanned.job}: {_count_secrets(in_workspace)} {where}")

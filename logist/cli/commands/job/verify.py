@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -69,10 +69,11 @@ def verify(
     job = open_job(environment, job_argument, job_option, jobs_dir)
     plain_project = open_plain_project(environment, jobs_dir)
     signed: set[object] = set()
+    scrubbed: dict[int, JsonObject] = {}
     verified = job_reader.verify_job(
         plain_project or _open_surroundings(environment, jobs_dir),
         job,
-        each=lambda entry: signed.update(_find_signed(entry)),
+        each=lambda entry: _look_at(entry, signed, scrubbed),
     )
     trusted, first_bad = verified.proof.trusted, verified.proof.first_bad
     count = trusted.last - trusted.first + 1 if trusted else 0
@@ -91,17 +92,25 @@ def verify(
     signatures: Sequence[CheckedSignature] = ()
     if not verified.problems and (signed or plain_project is None):  # a plain project requires no signatures
         signatures = _check_signatures(environment, jobs_dir, job)
+    data["scrubs"] = [_build_scrub_row(entry) for entry in scrubbed.values()]
     data["signatures"] = [_build_signature_row(each) for each in signatures]
     invalid = tuple(_make_signature_error(job, each) for each in signatures if each.problem)
     data["ok"] = data["ok"] and not invalid
     diagnostics += _note_unchecked(signatures)
     if invalid:
-        return Output(data, tuple(_signature_lines(signatures)), (*invalid, *diagnostics), Damaged.exit_code)
+        lines = (*_signature_lines(signatures), *_scrub_lines(scrubbed.values()))
+        return Output(data, lines, (*invalid, *diagnostics), Damaged.exit_code)
     if not verified.problems:
         state = "" if verified.notes else ", state matches"
         verdict = f"{job.id}: OK, {format_count(count, 'interaction')} verified{state}"
         removal = (verified.removal,) if verified.removal else ()
-        lines = (verdict, *removal, *_signature_lines(signatures), *_edit_lines(verified.edits))
+        lines = (
+            verdict,
+            *removal,
+            *_scrub_lines(scrubbed.values()),
+            *_signature_lines(signatures),
+            *_edit_lines(verified.edits),
+        )
         return Output(data, lines, diagnostics)
     errors = tuple(_make_diagnostic(job, problem) for problem in verified.problems)
     advice = _advise_repair(job, verified)
@@ -110,11 +119,40 @@ def verify(
     )
 
 
-def _find_signed(entry: JsonObject) -> Iterator[int]:
-    """Yield the number of an interaction with a signature."""
+def _look_at(entry: JsonObject, signed: set[object], scrubbed: dict[int, JsonObject]) -> None:
+    """Collect the interactions with a signature, and the scrubs; called several times if the history grows."""
     command = entry.get("command")
     if isinstance(command, dict) and command.get("signature") is not None:
-        yield entry["sequence"]
+        signed.add(entry["sequence"])
+    if entry.get("kind") == "scrub":
+        scrubbed[entry["sequence"]] = entry
+
+
+def _build_scrub_row(entry: JsonObject) -> JsonObject:
+    from logist.core.model.commands import ScrubCommand
+
+    command, steward = ScrubCommand.read(entry.get("command") or {}), entry.get("steward")
+    return {
+        "sequence": entry["sequence"],
+        "timestamp": entry["timestamp"],
+        "by": steward.get("name") if isinstance(steward, dict) else None,
+        "reason": command.reason,
+        "places": command.places,
+        "old_head": command.old_head,
+    }
+
+
+def _scrub_lines(scrubs: Iterable[JsonObject]) -> Iterator[str]:
+    """Yield when and by whom text was erased from the history."""
+    for entry in scrubs:
+        row = _build_scrub_row(entry)
+        reason = f" ({row['reason']})" if row["reason"] else ""
+        last = row["sequence"] - 1
+        earlier = "interaction 1 is" if last == 1 else f"interactions 1 to {last:,} are"
+        yield (
+            f"scrubbed {row['timestamp']} by {row['by'] or 'unknown'}{reason}: "
+            f"{format_count(row['places'] or 0, 'place')}; {earlier} in a new chain"
+        )
 
 
 def _check_signatures(
@@ -140,6 +178,7 @@ def _build_signature_row(checked: CheckedSignature) -> JsonObject:
         "signed": checked.is_signed,
         "signer": checked.signer,
         "problem": checked.problem,
+        "scrub": checked.scrub,
     }
 
 
@@ -151,15 +190,21 @@ def _make_signature_error(job: JobDir, checked: CheckedSignature) -> Diagnostic:
 def _signature_lines(signatures: Sequence[CheckedSignature]) -> Iterator[str]:
     """Yield who has signed which decisions."""
     by_signer: dict[str, list[str]] = {}
+    before = [each for each in signatures if each.scrub is not None]
     for each in signatures:
         if each.signer is not None:
             by_signer.setdefault(each.signer, []).append(f"#{each.sequence} {each.kind}")
     for signer, decisions in by_signer.items():
         yield f"signed by {signer}: {', '.join(decisions)}"
+    for each in before:
+        who = f"by {each.signed_by} " if each.signed_by else ""
+        yield f"signed {who}before the scrub (interaction {each.scrub}), which changed it: #{each.sequence} {each.kind}"
 
 
 def _note_unchecked(signatures: Sequence[CheckedSignature]) -> tuple[Diagnostic, ...]:
-    unchecked = [each for each in signatures if each.signer is None and each.problem is None]
+    unchecked = [
+        each for each in signatures if each.signer is None and each.problem is None and not each.scrub
+    ]
     if not unchecked:
         return ()
     count = format_count(len(unchecked), "signature")

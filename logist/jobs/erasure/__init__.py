@@ -1,0 +1,1 @@
+"""Erasing a text from a job: `job scrub`."""

@@ -1,0 +1,192 @@
+"""Replaces complete jobs by new copies of them, all or none: for `job scrub`.
+
+The copies are made in `.scrubs/<random>` of the jobs directory. When all are complete and durable, a plan is written;
+until then a kill leaves the jobs as they were. From then on, the copies take the places of the jobs, and if that is
+interrupted, the next command that takes the lock of one of these jobs finishes it: the copies are all it needs.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from logist import store
+from logist.errors import StorageError
+from logist.store import files
+
+FOLDER = store.SCRUBS
+MARKER = f".scrubbed{files.TEMPORARY}"
+"""Is in a copy that is not in its place yet. The next command that changes the job removes it, as a half-written file."""
+_PLAN = "plan.json"
+_ASIDE = ".old"
+_EXCHANGE = 2
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
+"""The error numbers of file systems that can't exchange two names."""
+
+
+class Scrub:
+    """The copies that will take the places of jobs."""
+
+    def __init__(self, jobs_dir: Path, folder: Path) -> None:
+        self._jobs_dir, self.folder = jobs_dir, folder
+
+    def make_copy(self, job_id: str) -> Path:
+        """Create the directory of the copy of a job."""
+        copy = self.folder / job_id
+        files.make_directory(copy)
+        with files.convert_os_errors(copy):
+            os.close(os.open(copy / MARKER, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return copy
+
+    def replace_jobs(self, job_ids: Sequence[str]) -> None:
+        """Put the copies in the places of these jobs, whose locks the caller holds. The copies are complete."""
+        store.flushing.flush_tree(self.folder, bulk=self.folder)
+        files.replace_file(self.folder / _PLAN, files.dump_json({"jobs": list(job_ids)}))
+        _carry_out(self._jobs_dir, self.folder, job_ids)
+
+
+@contextmanager
+def begin_scrub(jobs_dir: Path) -> Iterator[Scrub]:
+    """Make a directory for copies; it is removed at the end of the block, with all that is in it then."""
+    folder, fd = _reserve_folder(jobs_dir)
+    try:
+        yield Scrub(jobs_dir, folder)
+    finally:
+        # If the jobs could not be replaced, the plan stays, and the next command tries again.
+        if not os.path.lexists(folder / _PLAN):
+            _remove(jobs_dir, folder)
+        os.close(fd)
+
+
+def _reserve_folder(jobs_dir: Path) -> tuple[Path, int]:
+    while True:
+        folder = jobs_dir / FOLDER / os.urandom(6).hex()
+        # Before we locked it, another command may have taken it for one that is left over.
+        with suppress(FileNotFoundError):
+            with suppress(FileExistsError):
+                os.mkdir(folder.parent, 0o700)
+            os.mkdir(folder, 0o700)
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if os.path.lexists(folder):
+                return folder, fd
+            os.close(fd)
+
+
+def is_planned(jobs_dir: Path, job_id: str) -> bool:
+    """Whether a scrub that was interrupted has yet to replace a job, so that nothing may be written to it before."""
+    return any(job_id in _read_plan(folder) for folder in _list_folders(jobs_dir))
+
+
+def list_unfinished(jobs_dir: Path) -> list[Path]:
+    """Return the directories of scrubs whose process was killed."""
+    unfinished = []
+    for folder in _list_folders(jobs_dir):
+        with _claim(folder) as is_claimed:
+            if is_claimed:
+                unfinished.append(folder)
+    return unfinished
+
+
+def finish_scrubs(jobs_dir: Path) -> None:
+    """Finish the scrubs whose process was killed, or remove what they left. The caller holds no lock of a job."""
+    for folder in _list_folders(jobs_dir):
+        with _claim(folder) as is_claimed, ExitStack() as locks:
+            if not is_claimed:
+                continue
+            jobs = _read_plan(folder)
+            claimed = [
+                locks.enter_context(store.lock.claim_unfinished_job(jobs_dir / job_id))
+                for job_id in jobs
+                if (jobs_dir / job_id).is_dir()
+            ]
+            if not all(claimed):
+                continue
+            if jobs:
+                _carry_out(jobs_dir, folder, jobs)
+            else:
+                _remove(jobs_dir, folder)
+
+
+def _list_folders(jobs_dir: Path) -> list[Path]:
+    try:
+        return sorted(jobs_dir / FOLDER / name for name in os.listdir(jobs_dir / FOLDER))
+    except OSError:
+        return []
+
+
+def _read_plan(folder: Path) -> list[str]:
+    """Return the jobs that are to be replaced; none before all copies are complete."""
+    data = files.read_bytes(folder / _PLAN)
+    return list(json.loads(data)["jobs"]) if data is not None else []
+
+
+@contextmanager
+def _claim(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a scrub; yields False while its own process works on it."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        yield False
+        return
+    try:
+        yield os.path.lexists(folder)
+    finally:
+        os.close(fd)
+
+
+def _carry_out(jobs_dir: Path, folder: Path, job_ids: Sequence[str]) -> None:
+    with files.convert_os_errors(folder):
+        for job_id in job_ids:
+            if (
+                folder / job_id / MARKER
+            ).exists():  # otherwise it is the old job, and the copy is in its place
+                _exchange(folder / job_id, jobs_dir / job_id)
+    files.sync_directory(jobs_dir)
+    files.sync_directory(folder)
+    for job_id in job_ids:
+        for name in (job_id, job_id + _ASIDE):
+            files.remove_tree(folder / name)
+        with suppress(OSError):
+            os.unlink(jobs_dir / job_id / MARKER)
+    _remove(jobs_dir, folder)
+
+
+def _exchange(copy: Path, job: Path) -> None:
+    """Exchange two directories: at every moment, both names exist, if the file system can do that."""
+    import ctypes  # noqa: PLC0415 - few commands scrub
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if hasattr(libc, "renameat2") and job.exists():
+        at_cwd = -100
+        if libc.renameat2(at_cwd, os.fsencode(copy), at_cwd, os.fsencode(job), _EXCHANGE) == 0:
+            return
+        number = ctypes.get_errno()
+        if number not in _UNKNOWN:
+            raise OSError(number, os.strerror(number), str(job))
+    if job.exists():
+        os.rename(job, copy.with_name(copy.name + _ASIDE))
+    os.rename(copy, job)
+
+
+def _remove(jobs_dir: Path, folder: Path) -> None:
+    """Remove a directory with copies. The plan is removed last: without it, nothing that is left may be used."""
+    with suppress(StorageError):
+        with files.convert_os_errors(folder):
+            names = [name for name in os.listdir(folder) if name != _PLAN]
+        for name in names:
+            files.remove_tree(folder / name)
+        files.remove_tree(folder)
+    with suppress(OSError):
+        os.rmdir(jobs_dir / FOLDER)

@@ -288,7 +288,7 @@ def test_importing_the_package_loads_none_of_it() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", code], env=process_environment(), capture_output=True, text=True, check=True
     )
-    assert ran.stdout.strip() == "['logist']"
+    assert ran.stdout.strip() == "['logist', 'logist.version']"
 
 
 def test_what_is_shown_in_a_notebook_is_short(create: Callable[..., Project], tmp_path: Path) -> None:

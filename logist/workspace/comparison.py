@@ -19,6 +19,7 @@ from logist.errors import Refused
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint import changes, objects, repository
+from logist.workspace.checkpoint.baseline import ReadCheckpoint
 from logist.workspace.checkpoint.changes import ABSENT
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree
 from logist.workspace.checkpoint.scan import DIRECTORY_MODE, Unstored
@@ -122,23 +123,22 @@ def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Ite
     folder = Path(tempfile.mkdtemp(prefix="logist-diff-")).resolve()
     try:
         git = _create_scratch(folder / "git", sources, long_names=len(max(tips, key=len)) == 64)
-        (old_commit, old_tree), (new_commit, new_tree) = _find_content(before, git), _find_content(after, git)
-        commits = old_commit, new_commit
-        left_out = _describe_left_out(git, *commits)
-        old = _write_tree(git, old_commit, old_tree, left_out)
-        new = _write_tree(git, new_commit, new_tree, left_out)
+        old_side, new_side = _read_side(before, git), _read_side(after, git)
+        left_out = _describe_left_out(old_side.unstored, new_side.unstored)
+        old = _write_tree(git, old_side.commit, old_side.tree, left_out)
+        new = _write_tree(git, new_side.commit, new_side.tree, left_out)
+        commits = old_side.commit, new_side.commit
         yield WorkspaceComparison(git, old, new, tuple(paths), commits, _name_first(left_out))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _find_content(side: Side, git: Git) -> tuple[str, Tree]:
-    """Return the commit and the tree of a side."""
-    return (
-        side.workspace.write_current(git)
-        if side.commit is None
-        else (side.commit, objects.read_tree(git, side.commit))
-    )
+def _read_side(side: Side, git: Git) -> ReadCheckpoint:
+    """Return a side as a checkpoint in the scratch repository."""
+    if side.commit is None:
+        return side.workspace.write_current(git)
+    (unstored,) = objects.read_unstored(side.workspace.git, side.commit)
+    return ReadCheckpoint(side.commit, objects.read_tree(git, side.commit), unstored)
 
 
 def _create_scratch(git_dir: Path, sources: Sequence[WorkspaceReader], *, long_names: bool) -> Git:
@@ -153,9 +153,8 @@ def _create_scratch(git_dir: Path, sources: Sequence[WorkspaceReader], *, long_n
     return Git(git_dir, sources[0].git.path, flushing=False)
 
 
-def _describe_left_out(git: Git, before: str, after: str) -> dict[bytes, str]:
+def _describe_left_out(old: dict[bytes, Unstored], new: dict[bytes, Unstored]) -> dict[bytes, str]:
     """Return the paths that no checkpoint holds, and that are not the same on both sides, each with the reason."""
-    old, new = objects.read_unstored(git, before, after)
     differing = {path for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
     return {_mark_directory(path, old, new): (new.get(path) or old[path]).why for path in differing}
 

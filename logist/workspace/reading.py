@@ -75,20 +75,21 @@ class WorkspaceReader:
             )
         return Content(digest, tuple(edits), more)
 
-    def write_current(self, git: Git) -> tuple[str, Tree]:
+    def write_current(self, git: Git) -> baseline.ReadCheckpoint:
         """Write the workspace as a checkpoint to another repository, which borrows the objects of this one.
 
-        Returns the commit and what is in it. Nothing of the job is written.
+        Returns the last checkpoint if the workspace is the same. Nothing of the job is written.
         """
         from logist.workspace.checkpoint import checkpoint  # noqa: PLC0415 - only a comparison of files needs it
 
         with self._wrap_os_errors(), self._open_root() as top:
             last = baseline.load_baseline(self.git)
             now = self._take_snapshot(top, last, last.list_directories(), writing=False)
-            commit = checkpoint.write_checkpoint(
-                git, self._make_reading(top, last, writing=False), now, "now"
-            )
-            return commit, now.tree
+            if last.commit is not None and now.is_same_as(last):
+                return baseline.ReadCheckpoint(last.commit, now.tree, now.unstored)
+            reading = self._make_reading(top, last, writing=False)
+            commit = checkpoint.write_checkpoint(git, reading, now, "now")
+            return baseline.ReadCheckpoint(commit, now.tree, now.unstored)
 
     def list_edits(
         self, commit: str, limit: int = 1000, *, read_all: bool = False

@@ -18,7 +18,7 @@ import pytest
 
 from logist.errors import Damaged, StorageError
 from logist.workspace import Workspace
-from logist.workspace.checkpoint import baseline, checkout, checkpoint, objects, snapshot
+from logist.workspace.checkpoint import baseline, checkout, checkpoint, objects, packs, snapshot
 from logist.workspace.checkpoint.objects import TreeEntry
 from logist.workspace.checkpoint.scan import (
     FileStamp,
@@ -588,3 +588,56 @@ def test_a_file_that_is_written_to_meanwhile_does_not_break_the_checkpoint(tmp_p
     workspace.restore(commit)
     assert look(workspace.root) == before
     assert support.git(workspace.git.git_dir, "fsck", "--strict") == ""
+
+
+def test_a_commit_is_read_from_a_pack_as_git_reads_it(tmp_path: Path) -> None:
+    """Starting git takes longer than all else that a quick command does with a checkpoint."""
+    workspace = new(tmp_path)
+    git = workspace.git
+    for number in range(3):
+        (workspace.root / "a.txt").write_text(f"{number}\n" * 50)
+        (workspace.root / f"large-{number}").write_bytes(bytes(200_000))
+        os.mkfifo(workspace.root / f"pipe-{number}")  # no checkpoint holds it, so the message names it
+        workspace.create_checkpoint(f"number {number}")
+    commits = git.run("rev-list", "--all").decode().split()
+    assert len(commits) == 4
+    for commit in commits:
+        assert packs.read_commit(git.git_dir, commit) == git.run("cat-file", "commit", commit)
+    assert packs.read_commit(git.git_dir, "1" * 40) is None
+    assert (
+        packs.read_commit(git.git_dir, git.run("rev-parse", f"{commits[0]}^{{tree}}").decode().strip())
+        is None
+    )
+
+
+def test_a_commit_that_is_not_in_a_sound_pack_is_left_to_git(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    (workspace.root / "a.txt").write_text("1\n")
+    commit = workspace.create_checkpoint("first").commit
+    git_dir = workspace.git.git_dir
+    content = packs.read_commit(git_dir, commit)
+    (pack,) = (
+        index.with_suffix(".pack")
+        for index in packs.list_indexes(git_dir)
+        if commit in packs.list_names(index)
+    )
+    sound = pack.read_bytes()
+    pack.chmod(0o600)
+    for at in range(len(sound)):
+        pack.write_bytes(sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :])
+        assert packs.read_commit(git_dir, commit) in (content, None)
+        pack.write_bytes(sound[:at])
+        assert packs.read_commit(git_dir, commit) in (content, None)
+    pack.write_bytes(sound)
+    assert objects.read_commits(workspace.git, commit) == [content]
+    pack.write_bytes(sound[:12] + bytes(len(sound) - 32) + sound[-20:])
+    with pytest.raises((Damaged, StorageError)):
+        objects.read_commits(workspace.git, commit)
+    pack.write_bytes(sound)
+    moved = tmp_path / "moved.pack"
+    pack.rename(moved)
+    pack.with_suffix(".idx").rename(tmp_path / "moved.idx")
+    with moved.open("rb") as file:
+        subprocess.run(["git", f"--git-dir={git_dir}", "unpack-objects", "-q"], stdin=file, check=True)
+    assert packs.read_commit(git_dir, commit) is None  # a loose file
+    assert objects.read_commits(workspace.git, commit) == [content]

@@ -244,6 +244,24 @@ def test_the_tree_that_is_written_for_a_comparison_is_the_one_in_the_repository(
     (root / "large").write_bytes(os.urandom(200_000))  # no checkpoint holds it
     os.mkfifo(root / "pipe")
     git = comparison._create_scratch(tmp_path / "scratch", [workspace], long_names=False)
-    commit, tree = workspace.write_current(git)
+    commit, tree, _ = workspace.write_current(git)
     assert tree == objects.read_tree(git, commit)
     assert {b"tool", b"link"} <= tree.keys()
+
+
+def test_an_unchanged_workspace_is_not_written_again_for_a_comparison(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    os.mkfifo(workspace.root / "pipe")
+    (workspace.root / "empty").mkdir()
+    last = workspace.create_checkpoint("first").commit
+    git = comparison._create_scratch(tmp_path / "scratch", [workspace], long_names=False)
+    commit, tree, unstored = workspace.write_current(git)
+    assert commit == last
+    assert tree == objects.read_tree(workspace.git, last)
+    assert [unstored] == objects.read_unstored(workspace.git, last)
+    (workspace.root / "src" / "app.py").write_text("ANSWER = 44\n")
+    changed = workspace.write_current(git)
+    assert changed.commit != last
+    assert changed.tree == objects.read_tree(git, changed.commit)
+    assert [changed.unstored] == objects.read_unstored(git, changed.commit)

@@ -12,6 +12,7 @@ from logist.core.text.ids import is_commit
 from logist.errors import Damaged
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import IRREGULAR, read_regular
+from logist.workspace.checkpoint import packs
 from logist.workspace.checkpoint.scan import Unstored
 from logist.workspace.files import file_names
 from logist.workspace.git import Git, open_unnamed_file
@@ -124,7 +125,14 @@ def read_unstored(git: Git, *commits: str) -> list[dict[bytes, Unstored]]:
 
 def read_commits(git: Git, *commits: str) -> list[bytes]:
     """Return the content of these commits: headers and message. Raises Damaged if one is missing."""
-    with open_contents(git, [require_commit(commit, git) for commit in commits]) as each:
+    names = [require_commit(commit, git) for commit in commits]
+    packed = [
+        packs.read_commit(git.git_dir, name) for name in names
+    ]  # starting git takes as long as many of these
+    contents = [content for content in packed if content is not None]
+    if len(contents) == len(names):
+        return contents
+    with open_contents(git, names) as each:
         return [b"".join(pieces) for pieces in each]
 
 

@@ -5,7 +5,6 @@ and repeated, the result is still one merge.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from shlex import quote
 from typing import Literal
 
 from logist.errors import Refused, StorageError, UsageError
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
@@ -33,7 +33,7 @@ MODES = ("merge", "branch", "look")
 BRANCH_COMMITS = "logist-branch"
 """The file with the commits that `--branch` has made, one a line."""
 
-_AUTHORED = re.compile(rb"> (\d{1,11}) [+-]\d{4}$")
+_AUTHORED = compile_on_use(rb"> (\d{1,11}) [+-]\d{4}$")
 """Matches the time at the end of the author line of a commit, in seconds since 1970."""
 
 How = Literal["fast_forward", "merge", "already", "nothing", "conflict", "branch"]

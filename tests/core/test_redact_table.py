@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from itertools import product
 
 import pytest
 
@@ -294,3 +295,29 @@ def test_matches_come_in_order_and_apart() -> None:
         spelled("sk-<mix>"), RUNS["mix"], spelled("npm_<mix>")
     ]  # fmt: skip
     assert Counter(place.kind for place in places)["it"] == 1
+
+
+def test_a_word_without_a_value_is_not_searched_closely_and_nothing_else_is_missed() -> None:
+    """Of the sorts that are only searched near `=` or `:`, the same is found as by their patterns alone."""
+    sorts = [sort for sort in secrets_table.SORTS if sort.any_case]
+    values = [f"{RUNS['mix40'].lower()} ", "hunt3r-and-m0re", "x"]
+    names = ["secret_access_key", "secret-key", "secretaccesskey", "my_pass", "passphrase", "api_key", "pwd"]
+    names += ["password", "passwt", "authorization", "bot-token", "signing-key"]
+    gaps = ["", " ", "\t  ", "    "]
+    for name, quote, gap, sign, value in product(
+        names, ["", '"', "\\\\\\'"], gaps, ["=", ":=", "=>", ":", " "], values
+    ):
+        text = f"secret {name}{quote}{gap}{sign}{gap}{quote}{value}; pass {name} token"
+        for sort in sorts:
+            found = [match.span() for match in secrets_table._find_stepwise(sort, text)]
+            assert found == [match.span() for match in sort.pattern.finditer(text)], (sort.hint, text)
+
+
+def test_a_text_of_ordinary_words_needs_no_pattern() -> None:
+    """Compiling a pattern takes longer than the rest of the search, and prompts have all of these words."""
+    text = "The right single key passes; the secret of a good password is its length. Token by token, enough!"
+    secrets_table._compile.cache_clear()
+    assert list(secrets_table.find_by_pattern(text)) == []
+    assert (
+        secrets_table._compile.cache_info().currsize == 1
+    )  # a part of a Discord token, because of the full stop

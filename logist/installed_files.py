@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator
 
+from logist.lazy_patterns import compile_on_use
 from logist.version import __version__
 
 LOOK_SECONDS = 1.0
 """How often the files are looked at, at most: there are several hundred."""
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
-_VERSION = re.compile(r'__version__ = "([^"]{1,40})"')
+_VERSION = compile_on_use(r'__version__ = "([^"]{1,40})"')
 
 Stamp = tuple[str, int, int, int]
 

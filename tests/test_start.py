@@ -156,7 +156,10 @@ _PARSERS = ("lark", "regex", "ruamel", "logist.core.mermaid", "logist.workflows.
                 *_PARSERS,
                 "hashlib",
                 "logist.cli.checkup",
+                "logist.config.price_table",
+                "logist.config.sections",
                 "logist.config.settings",
+                "logist.core.text.columns",
                 "logist.agents.",
                 "logist.core.machine.routing",
                 "logist.core.template",
@@ -175,6 +178,7 @@ _PARSERS = ("lark", "regex", "ruamel", "logist.core.mermaid", "logist.workflows.
                 "logist.agents.programs",
                 "logist.workspace.workspace",
                 "logist.cli.checkup.project_checks",
+                "logist.cli.show.glance",
                 "logist.jobs.doctor",
             ),
         ),
@@ -187,8 +191,9 @@ _PARSERS = ("lark", "regex", "ruamel", "logist.core.mermaid", "logist.workflows.
 )
 @pytest.mark.usefixtures("answered_job")
 def test_a_command_loads_only_what_it_uses(
-    run_logist: RunLogist, args: list[str], unused: tuple[str, ...]
+    run_logist: RunLogist, tmp_path: Path, args: list[str], unused: tuple[str, ...]
 ) -> None:
+    (tmp_path / ".logist" / "jobs" / "j1" / "workspace" / "b.txt").write_text("edited by hand", "utf-8")
     ran = run_logist(*args, env=TIMED)
     assert "error: " not in talk(ran.err), talk(ran.err)
     assert ran.out
@@ -233,7 +238,10 @@ NEVER = (
     "logist.core.sections.",
     "logist.core.workflow.checking",
     "logist.core.workflow.following",
+    "logist.installed_files",
     "logist.jobs.archive.",
+    "logist.jobs.base.editor_schemas",
+    "logist.jobs.base.job_templates",
     "logist.jobs.job_queue",
     "logist.workflows.",
     "logist.workspace.context.",

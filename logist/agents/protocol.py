@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -15,6 +14,7 @@ from logist.core.answer import thinking
 from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Provider, Reply, Request
 from logist.core.prompt.prompt_parts import SEPARATOR
 from logist.core.text import outermost_json
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 GRACE = 3.0
@@ -200,7 +200,7 @@ LAST_TURN = (
 )
 
 
-_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_A_NAME = compile_on_use(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
 
 

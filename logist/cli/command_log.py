@@ -81,11 +81,11 @@ def _open_file(environment: Environment, name: str) -> LogFile:
 
 
 def _build_recorder(environment: Environment, file: LogFile | None, *, is_verbose: bool) -> EventRecorder:
-    from logist.config import providers
+    from logist.config import key_names
     from logist.event_log.recorder import EventRecorder
 
     def tell(text: str) -> None:
         render.print_message(text, environment)
 
-    secrets = environment.list_secrets(*providers.list_key_names([]))
+    secrets = environment.list_secrets(*key_names.list_key_names([]))
     return EventRecorder(secrets, log_file=file, show=tell if is_verbose else None)

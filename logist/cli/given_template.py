@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.cli import context
 from logist.config.environment import Environment
-from logist.documents import Document
 from logist.errors import UsageError
-from logist.jobs.base.job_templates import JobTemplate, fill_template, find_template, load_template
-from logist.jobs.base.project import ProjectContext
+from logist.jobs.base import job_templates
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.documents import Document
+    from logist.jobs.base.job_templates import JobTemplate
+    from logist.jobs.base.project import ProjectContext
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class GivenTemplate:
 
     def fill(self, values: Mapping[str, Any] = {}) -> Document:
         """Return the job.yaml with these values, and those of --set. Raises UsageError, InvalidFile."""
-        return fill_template(self.template, values, self.typed)
+        return job_templates.fill_template(self.template, values, self.typed)
 
 
 def open_template(
@@ -37,7 +40,7 @@ def open_template(
         return None
     if options["spec_file"] is not None:
         raise UsageError("can't use SPEC and --from together", where="--from", fix="use only one of them")
-    template = load_template(find_template(name, project.layers))
+    template = job_templates.load_template(job_templates.find_template(name, project.layers))
     project.trust.require_template(context.find_template_claims(environment, template))
     return GivenTemplate(template, typed)
 

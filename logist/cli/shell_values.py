@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.config.environment import Environment, find_coven_directory
 from logist.errors import UsageError
+from logist.lazy_patterns import compile_on_use
 from logist.regular_files import read_regular
 from logist.store import HISTORY
 from logist.store.listing import find_job_id, list_job_ids, read_glances
@@ -143,10 +144,10 @@ MODEL_FIELDS = (
 )
 
 _LONGEST_CONFIG = 1 << 20
-_ENTRY = re.compile(rb'^,?\{"sequence":(\d+),[^\n]{0,100}?"kind":"(\w+)"', re.MULTILINE)
+_ENTRY = compile_on_use(rb'^,?\{"sequence":(\d+),[^\n]{0,100}?"kind":"(\w+)"', re.MULTILINE)
 """The start of an entry in a history that Logist wrote."""
-_PLACEHOLDER = re.compile(r"\{\{-?\s*\.?([A-Za-z_][A-Za-z0-9_]*)[^{}]*\}\}")
-_KEY = re.compile(r"""(?P<indent> +)(?P<quote>["']?)(?P<key>[^\s"'#:]+)(?P=quote):(\s|$)""")
+_PLACEHOLDER = compile_on_use(r"\{\{-?\s*\.?([A-Za-z_][A-Za-z0-9_]*)[^{}]*\}\}")
+_KEY = compile_on_use(r"""(?P<indent> +)(?P<quote>["']?)(?P<key>[^\s"'#:]+)(?P=quote):(\s|$)""")
 
 
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

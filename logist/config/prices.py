@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -14,9 +13,10 @@ from typing import Any
 from logist.config.price_table import PRICE_LISTS, KnownModel
 from logist.config.providers import OTHER_NAMES
 from logist.core.model import PriceTier
+from logist.lazy_patterns import compile_on_use
 
 LITELLM_FILE = "model_prices_and_context_window_backup.json"
-_TIER = re.compile(r"input_cost_per_token_above_(\d{1,6})k_tokens")
+_TIER = compile_on_use(r"input_cost_per_token_above_(\d{1,6})k_tokens")
 
 
 def find_known_model(provider_model: str) -> KnownModel | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from logist.core.model import Frozen
+from logist.lazy_patterns import compile_on_use
 from logist.quick_model import AfterValidator, Field, StringConstraints, model_validator
 
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -23,7 +23,7 @@ Inside = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_i
 """A file in the home of the program, as a relative path."""
 ProgramName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")]
 
-PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+PLACEHOLDER = compile_on_use(r"\{([a-z_]+)\}")
 COMMON = frozenset({"model", "provider_model", "workspace", "home", "endpoint", "name", "prompt_file"})
 """Placeholders allowed in `argv`, `environment` and `files`."""
 

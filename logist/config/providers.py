@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
+from logist.config.key_names import SHIPPED_KEYS
 from logist.config.sections import THIS_MACHINE, Endpoint, Name
 from logist.core.model import Frozen, Model, Provider
 
@@ -26,21 +27,23 @@ class ProviderEntry(Frozen):
 
 SHIPPED_PROVIDERS: Mapping[str, ProviderEntry] = {
     "anthropic": ProviderEntry(
-        base_url="https://api.anthropic.com", api_key_env="ANTHROPIC_API_KEY", protocol="anthropic"
+        base_url="https://api.anthropic.com", api_key_env=SHIPPED_KEYS["anthropic"], protocol="anthropic"
     ),
-    "deepseek": ProviderEntry(base_url="https://api.deepseek.com/v1", api_key_env="DEEPSEEK_API_KEY"),
+    "deepseek": ProviderEntry(base_url="https://api.deepseek.com/v1", api_key_env=SHIPPED_KEYS["deepseek"]),
     "gemini": ProviderEntry(
-        base_url="https://generativelanguage.googleapis.com/v1beta/openai", api_key_env="GEMINI_API_KEY"
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai", api_key_env=SHIPPED_KEYS["gemini"]
     ),
-    "groq": ProviderEntry(base_url="https://api.groq.com/openai/v1", api_key_env="GROQ_API_KEY"),
+    "groq": ProviderEntry(base_url="https://api.groq.com/openai/v1", api_key_env=SHIPPED_KEYS["groq"]),
     "llamacpp": ProviderEntry(base_url="http://127.0.0.1:8080/v1"),
     "lmstudio": ProviderEntry(base_url="http://127.0.0.1:1234/v1"),
-    "mistral": ProviderEntry(base_url="https://api.mistral.ai/v1", api_key_env="MISTRAL_API_KEY"),
+    "mistral": ProviderEntry(base_url="https://api.mistral.ai/v1", api_key_env=SHIPPED_KEYS["mistral"]),
     "ollama": ProviderEntry(base_url="http://127.0.0.1:11434/v1"),
-    "openai": ProviderEntry(base_url="https://api.openai.com/v1", api_key_env="OPENAI_API_KEY"),
-    "openrouter": ProviderEntry(base_url="https://openrouter.ai/api/v1", api_key_env="OPENROUTER_API_KEY"),
+    "openai": ProviderEntry(base_url="https://api.openai.com/v1", api_key_env=SHIPPED_KEYS["openai"]),
+    "openrouter": ProviderEntry(
+        base_url="https://openrouter.ai/api/v1", api_key_env=SHIPPED_KEYS["openrouter"]
+    ),
     "vllm": ProviderEntry(base_url="http://127.0.0.1:8000/v1"),
-    "xai": ProviderEntry(base_url="https://api.x.ai/v1", api_key_env="XAI_API_KEY"),
+    "xai": ProviderEntry(base_url="https://api.x.ai/v1", api_key_env=SHIPPED_KEYS["xai"]),
 }
 OTHER_NAMES = {"hosted_vllm": "vllm", "lm_studio": "lmstudio", "ollama_chat": "ollama"}
 """Names that litellm uses for some of them."""
@@ -105,9 +108,3 @@ def find_provider(configured: Mapping[str, ProviderEntry], model: Model) -> Prov
     return Provider(
         name=OTHER_NAMES.get(name, name), base_url=base_url, protocol=entry.protocol, model=wire_model
     )
-
-
-def list_key_names(named: Iterable[str | None]) -> frozenset[str]:
-    """Return the environment variables with keys: those of the shipped providers, and those that a config names."""
-    shipped = (provider.api_key_env for provider in SHIPPED_PROVIDERS.values())
-    return frozenset(name for name in (*shipped, *named) if name)

@@ -13,6 +13,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from logist.lazy_patterns import compile_on_use
 from logist.quick_model.fields import AfterValidator
 from logist.quick_model.problems import Misfit, Problem
 from logist.quick_tuple import NamedTuple
@@ -38,8 +39,8 @@ two literals are equal if only the order of their words differs, which errors na
 """
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
-_INTEGER = re.compile(r"\s*([+-]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?\s*")
-_DOLLAR = re.compile(r"\\.|\[[^\]]*\]|\$")
+_INTEGER = compile_on_use(r"\s*([+-]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?\s*")
+_DOLLAR = compile_on_use(r"\\.|\[[^\]]*\]|\$")
 NOTHING: frozenset[type] = frozenset()
 
 LAX, OWN, ALL = 0, 1, 2

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self, get_args
 
+from logist.lazy_patterns import compile_on_use
 from logist.quick_model.checks import ALL, LAX, NOTHING, OWN, build_check, is_unicode
 from logist.quick_model.dumping import EVERYTHING, Options, dump_model
 from logist.quick_model.fields import FieldInfo, copy_default
@@ -18,7 +18,7 @@ _MISSING: Any = object()
 _CHANGEABLE = (list, dict)
 _DEEPEST_JSON = 200
 """The most levels of JSON text that are read; pydantic's limit."""
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = compile_on_use(r"\\u[dD][89a-fA-F]")
 _MOST_SHAPES = 200
 """How many shapes of data are remembered for each class."""
 _set_attribute = object.__setattr__

@@ -15,6 +15,7 @@ from logist.core.prompt import role_template
 from logist.core.template import data
 from logist.documents import Document, find_document_faults, suggest_names, validate_document
 from logist.errors import InvalidFile
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 from logist.resources import load_schema
 from logist.roles.files import RoleEntry
@@ -33,7 +34,7 @@ _DELEGATES = "can_delegate_to_roles"
 _PERMISSIONS = "permissions"
 _FOR_ALL = "custom_instructions"
 """Allowed in `context_requirements` but without effect: every role gets these."""
-_LITERAL = re.compile(r":\s*\|[-+0-9]*\s*(#.*)?$")
+_LITERAL = compile_on_use(r":\s*\|[-+0-9]*\s*(#.*)?$")
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 
 from logist.core.text.ids import JOB_ID_PATTERN
+from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.store import files
 
@@ -22,7 +22,7 @@ FOLDER = ".notify"
 QUEUE_EMPTY = "queue_empty"
 """The only event that belongs to no job."""
 
-_NAME = re.compile(
+_NAME = compile_on_use(
     rf"(?:(?P<job>{JOB_ID_PATTERN.strip('^$')})\.(?P<sequence>[1-9][0-9]{{0,15}})\.)?(?P<event>[a-z_]+)"
 )
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged
+from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.store import files
 
-_NAME = re.compile(r"([1-9]\d{0,8})\.(request|sent|response|tools)")
+_NAME = compile_on_use(r"([1-9]\d{0,8})\.(request|sent|response|tools)")
 
 
 class Exchange(NamedTuple):

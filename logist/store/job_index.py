@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import struct
 import threading
@@ -34,6 +33,7 @@ from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
 from logist.formats import INDEX
+from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store.listing import Glance, list_job_ids, list_unpublished, read_glances
@@ -61,8 +61,8 @@ _MOST_RANK = 1 << 63
 _LONGEST_TASK = 50_000
 """Characters. A longer task is not in the index, but searched in its file."""
 _ENDED = ("SUCCESS", "FAILED", "CANCELED")
-_LOCKED = re.compile(r"FLOCK .*:([0-9]+) 0 EOF")
-_UNFINISHED = re.compile(r"\.new-(.+)-[0-9a-f]{12}")
+_LOCKED = compile_on_use(r"FLOCK .*:([0-9]+) 0 EOF")
+_UNFINISHED = compile_on_use(r"\.new-(.+)-[0-9a-f]{12}")
 """The directory of a job that is being created or deleted."""
 _STAMP = struct.Struct("=5q")
 _NO_STAMP = b""

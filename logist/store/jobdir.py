@@ -16,6 +16,7 @@ from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, NewerFormat, Refused, StorageError, UsageError
 from logist.formats import JOB, UPGRADE, describe_newer, is_newer
+from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import MOST
 from logist.store import HISTORY, SCRUBS, SIGNATURES, WAIT, files, history, job_index
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 IN_THE_MAKING = ".new-"
 """Prefix of the directory of a job that is being created. A killed command may leave one behind."""
 
-_UNFINISHED = re.compile(re.escape(IN_THE_MAKING) + JOB_ID_PATTERN.strip("^$") + "-[0-9a-f]{12}")
+_UNFINISHED = compile_on_use(re.escape(IN_THE_MAKING) + JOB_ID_PATTERN.strip("^$") + "-[0-9a-f]{12}")
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import itertools
 import os
-import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError
+from logist.lazy_patterns import compile_on_use
 from logist.store import files
 from logist.store.entries import CLOSING, LONGEST, Header, Position, read_entry, read_header, suggest_restore
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-NAME = re.compile(r"(.+)\.([1-9]\d{0,9})\.json\.gz")
+NAME = compile_on_use(r"(.+)\.([1-9]\d{0,9})\.json\.gz")
 """The file name of a segment: the name of its history, then its number."""
 
 _LEVEL = 6

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from logist.config import prices
+from logist.config.key_names import SHIPPED_KEYS, list_key_names
 from logist.config.price_table import PRICE_LISTS, KnownModel
 from logist.config.prices import find_known_model
 from logist.config.providers import SHIPPED_PROVIDERS
@@ -314,3 +315,9 @@ class TestAdvice:
         with pytest.raises(InvalidFile) as caught:
             resolve_model(Settings(), "gpt-5")
         assert str(caught.value.fix).startswith("did you mean `openai/gpt-5`? Or name it with its provider")
+
+
+def test_the_keys_of_all_shipped_providers_are_known_without_their_entries() -> None:
+    keys = {name: entry.api_key_env for name, entry in SHIPPED_PROVIDERS.items() if entry.api_key_env}
+    assert keys == SHIPPED_KEYS
+    assert list_key_names(["MY_KEY", None]) == {*keys.values(), "MY_KEY"}

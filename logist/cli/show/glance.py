@@ -6,11 +6,10 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from logist.cli.show.output import Diagnostic, StyledText
+from logist.cli.show.output import StyledText
 from logist.core.machine import advice
 from logist.core.machine.job_row import RUNNING, build_job_cells, format_cost
 from logist.regular_files import read_regular
-from logist.store.cleaned import describe_removal
 from logist.store.listing import REBUILD
 from logist.timestamps import format_age, format_local
 
@@ -62,12 +61,6 @@ def fork_lines(forked: object) -> list[str]:
 def removal_lines(removed: object) -> list[str]:
     """Return a line about the files that `logist gc` has removed; empty for other jobs."""
     return [str(removed["message"])] if isinstance(removed, dict) else []
-
-
-def note_removal(folder: str) -> tuple[Diagnostic, ...]:
-    """Return a note about the files that `logist gc` has removed from the job in `folder`; none for other jobs."""
-    message = describe_removal(folder)
-    return (Diagnostic("info", "removed_files", message, folder),) if message else ()
 
 
 def read_last_setup(folder: str) -> dict[str, Any] | None:

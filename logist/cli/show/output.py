@@ -140,6 +140,14 @@ def make_notes(messages: Iterable[str]) -> tuple[Diagnostic, ...]:
     return tuple(Diagnostic("info", "note", message) for message in messages)
 
 
+def note_removal(folder: str) -> tuple[Diagnostic, ...]:
+    """Return a note about the files that `logist gc` has removed from the job in `folder`; none for other jobs."""
+    from logist.store.cleaned import describe_removal
+
+    message = describe_removal(folder)
+    return (Diagnostic("info", "removed_files", message, folder),) if message else ()
+
+
 def exit_code_of_signal(number: int) -> int:
     """Return the exit code of a stop by that signal: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + number

@@ -28,8 +28,7 @@ from logist.cli.show.output import (
     TextTable,
 )
 from logist.config.environment import Environment
-from logist.core.text import invisible_characters
-from logist.core.text.columns import count_columns, pad_to_columns, shorten_to_columns
+from logist.core.text import columns, invisible_characters
 from logist.core.text.invisible_characters import is_invisible
 from logist.errors import LogistError
 from logist.event_log import events
@@ -261,7 +260,7 @@ def show_progress(text: str) -> None:
         with _ignore_closed_reader(sys.stderr, OSError):
             width = _terminal_width() - 1
             line = shorten_for_terminal(text, width)
-            _write_text(sys.stderr, f"\r{pad_to_columns(line, width)}\r{line}")
+            _write_text(sys.stderr, f"\r{columns.pad_to_columns(line, width)}\r{line}")
 
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
@@ -350,7 +349,7 @@ def _format_badge(span: StyledText, color: bool) -> str:
     badge = clean_for_terminal(span.badge)
     encoding = sys.stdout.encoding or "utf-8"
     is_printable = badge.isprintable() and badge.encode(encoding, "ignore").decode(encoding) == badge
-    return f"{badge} " if is_printable and 0 < count_columns(badge) <= BADGE_WIDTH else ""
+    return f"{badge} " if is_printable and 0 < columns.count_columns(badge) <= BADGE_WIDTH else ""
 
 
 def _color_text(text: str, style: str) -> str:
@@ -421,7 +420,7 @@ def cut_line(line: Line, screen: Screen) -> Line:
         text, style = (span.text, span.style) if isinstance(span, StyledText) else (span, "")
         text = clean_for_terminal(text)
         kept.append(StyledText(shorten_for_terminal(text, room) if room > 0 else "", style))
-        room -= count_columns(text)
+        room -= columns.count_columns(text)
     return tuple(kept)
 
 
@@ -433,7 +432,7 @@ def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
     """
     head = tuple(StyledText(name, "dim") for name in table.head)
     rows = [tuple(_to_span(cell, color) for cell in row) for row in (head, *table.rows)]
-    widths = [max(count_columns(row[n].text) for row in rows) for n in range(len(head))]
+    widths = [max(columns.count_columns(row[n].text) for row in rows) for n in range(len(head))]
     kept = _choose_columns(table, widths, width)
     rows = [tuple(row[n] for n in kept) for row in rows]
     widths = _cut_columns([widths[n] for n in kept], width)
@@ -481,7 +480,7 @@ def _aligned_row(row: tuple[StyledText, ...], widths: list[int], color: bool) ->
     cells = []
     for (text, style, _), width in zip(row[:-1], widths, strict=False):
         cell = shorten_for_terminal(text, width)
-        padding = " " * (width - count_columns(cell) + 2)
+        padding = " " * (width - columns.count_columns(cell) + 2)
         cells.append((_color_text(cell, style) if color and style else cell) + padding)
     last = shorten_for_terminal(row[-1].text, widths[-1])
     return "".join(cells) + (_color_text(last, row[-1].style) if color and row[-1].style and last else last)
@@ -489,7 +488,7 @@ def _aligned_row(row: tuple[StyledText, ...], widths: list[int], color: bool) ->
 
 def shorten_for_terminal(text: str, width: int) -> str:
     """Return the text in at most `width` columns; a mark that the terminal has replaces the end that is cut off."""
-    return shorten_to_columns(text, width, unicode=has_unicode())
+    return columns.shorten_to_columns(text, width, unicode=has_unicode())
 
 
 def get_drawing_space() -> tuple[int, bool]:

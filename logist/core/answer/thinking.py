@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 
-_OPENED = re.compile(r"^[ \t]*<(think|thinking)>", re.IGNORECASE | re.MULTILINE)
-_CLOSED_ALONE = re.compile(r"^[ \t]*</think(?:ing)?>[ \t]*$", re.IGNORECASE | re.MULTILINE)
+from logist.lazy_patterns import compile_on_use
+
+_OPENED = compile_on_use(r"^[ \t]*<(think|thinking)>", re.IGNORECASE | re.MULTILINE)
+_CLOSED_ALONE = compile_on_use(r"^[ \t]*</think(?:ing)?>[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
 def remove_thinking(text: str) -> str:

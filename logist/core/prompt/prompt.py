@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from logist.core.prompt.prompt_parts import (
 from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.text import layers
 from logist.core.text.fences import fence_text
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ The instructions of your role use the words on the left. In your answer, write w
 - `output` of the exit command: JSON under `## Output`
 - summary: text under `## Summary`
 - evidence: a list of paths under `## Evidence`"""
-_EXIT_WORDS = re.compile(r"\b(?:COMPLETED|RETRY|STUCK)\b|exit command|`output`")
+_EXIT_WORDS = compile_on_use(r"\b(?:COMPLETED|RETRY|STUCK)\b|exit command|`output`")
 
 LONGEST_OUTPUT = 20_000
 """The last answer's output is quoted in the next prompt up to this many characters."""

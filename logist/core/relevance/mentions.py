@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from logist.core.relevance.task import Task
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 MAX_TEXT = 200_000
@@ -14,10 +15,10 @@ MAX_MENTIONS = 200
 LONGEST = 500
 """The maximum length of a path, in characters."""
 
-_QUOTED = re.compile(r"[`\"']([^`\"'\n]{1,300})[`\"']")
-_TOKEN = re.compile(r"[\w@+~.\-/\\\[\]():]+")
-_LINK = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_PLACE = re.compile(r":\d+(?:[:,-]\d+)*$")
+_QUOTED = compile_on_use(r"[`\"']([^`\"'\n]{1,300})[`\"']")
+_TOKEN = compile_on_use(r"[\w@+~.\-/\\\[\]():]+")
+_LINK = compile_on_use(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_PLACE = compile_on_use(r":\d+(?:[:,-]\d+)*$")
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from logist.core.relevance.task import Task
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 MAX_KEYWORDS = 10
@@ -45,24 +45,24 @@ wish with within without won work worked working works would write writes wrong 
 STOP_WORDS = frozenset(_SAYING_NOTHING.split())
 """Words that don't help to find files: common English words, and typical words of tasks."""
 
-_TOKEN = re.compile(r"[^\W\d_](?:[\w]|(?<=\w)-(?=\w))*")
-_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LOW = re.compile(r"[a-z]+")
-_LETTERS = re.compile(r"[^\W\d_]+")
-_PLURAL = re.compile(r"[A-Z]{2,}s")
-_QUOTED = re.compile(r"`([^`\n]{1,200})`")
-_LINK = re.compile(r"\bhttps?://\S+")
+_TOKEN = compile_on_use(r"[^\W\d_](?:[\w]|(?<=\w)-(?=\w))*")
+_HUMPS = compile_on_use(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LOW = compile_on_use(r"[a-z]+")
+_LETTERS = compile_on_use(r"[^\W\d_]+")
+_PLURAL = compile_on_use(r"[A-Z]{2,}s")
+_QUOTED = compile_on_use(r"`([^`\n]{1,200})`")
+_LINK = compile_on_use(r"\bhttps?://\S+")
 _ENDINGS = (
     (("ies", 3), ("s", 3)),
     (("ization", 4), ("ation", 4), ("ing", 4), ("ion", 5), ("ment", 4), ("er", 4)),
     (("ied", 4), ("ated", 4), ("ate", 4), ("es", 4), ("ed", 4), ("ly", 4), ("e", 4), ("y", 4)),
 )
 """One ending of each group is removed, if at least this many letters are left."""
-_PARTICLE = re.compile(
+_PARTICLE = compile_on_use(
     r"\b((?:back|call|check|clean|drop|log|look|opt|roll|set|shut|sign|start|tear|time)(?:s|ed|(?:[gnpt]?ing))?)"
     r"[ -](back|down|in|off|out|up)\b"
 )
-_ACRONYM = re.compile(r"\b[A-Z]{2}\b")
+_ACRONYM = compile_on_use(r"\b[A-Z]{2}\b")
 _SHORT_WORDS = "AN AS AT BE BY DO GO IF IN IS IT NO OF OK ON OR SO TO UP WE"
 _ORDINARY = frozenset(_SHORT_WORDS.split())
 _ABOUT_TESTS = frozenset(("test", "tests", "testing", "tested"))

@@ -14,6 +14,7 @@ from typing import Any
 
 from logist.core.answer.findings import to_printable_line
 from logist.core.model import Check, JsonObject
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 PASS, FAIL = "PASS", "FAIL"
@@ -52,7 +53,7 @@ OUTPUT_SCHEMA: JsonObject = {
 _READ = frozenset({"verdict", "issues", FINDINGS, "suggestions"})
 _NAME = 300
 _NAMED = 5
-_FENCED = re.compile(r"\s*(`{3,})[a-z]*\n(.*)\n\1\s*", re.DOTALL)
+_FENCED = compile_on_use(r"\s*(`{3,})[a-z]*\n(.*)\n\1\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from logist.lazy_patterns import compile_on_use
 
 JOB_ID_PATTERN = r"^[a-zA-Z0-9_-]{1,128}$"
 LONGEST_ID = 128
 """The maximum length of a job id."""
 
-_JOB_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_JOB_ID = compile_on_use(r"[a-zA-Z0-9_-]{1,128}")
+_COMMIT = compile_on_use(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def is_job_id(text: str) -> bool:

@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 MAX_PATTERN = 1_000
 """The maximum length of a pattern; longer lines are skipped."""
 
-_PLAIN = re.compile(r"[^*?\[\\]+")
-_ENDING = re.compile(r"\*(\.[^*?\[\\/]+)")
-_STARS = re.compile(r"\*+")
+_PLAIN = compile_on_use(r"[^*?\[\\]+")
+_ENDING = compile_on_use(r"\*(\.[^*?\[\\/]+)")
+_STARS = compile_on_use(r"\*+")
 _NEVER = "(?!)"
 _CLASSES = {
     "alnum": "A-Za-z0-9",

@@ -42,7 +42,7 @@ class PlainProject(NamedTuple):
     environment: Environment
 
     def redact_text(self, text: str) -> str:
-        from logist.config.providers import list_key_names  # noqa: PLC0415 - few commands that only read need this
+        from logist.config.key_names import list_key_names  # noqa: PLC0415 - few commands that only read need this
         from logist.core.secrets.redact import redact  # noqa: PLC0415
         from logist.core.text.surrogates import replace_surrogates  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from logist import event_log, resources
 from logist.agents import scripted
 from logist.agents.courier import fork_servers
-from logist.config import providers as known_providers
+from logist.config import key_names as known_keys
 from logist.config.environment import Environment, list_config_directories
 from logist.config.settings import CONFIG_FILE, Settings, has_known_address, resolve_model
 from logist.core.model import JsonObject, Model, Role
@@ -20,7 +20,6 @@ from logist.core.secrets import redact
 from logist.core.text import surrogates
 from logist.errors import InvalidFile
 from logist.event_log import events
-from logist.installed_files import InstalledFiles
 from logist.jobs.base.turns import Turns
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from logist.agents.protocol import Agent
     from logist.config.trust import Trust
     from logist.core.step.model_choice import ChosenModel
+    from logist.installed_files import InstalledFiles
     from logist.jobs.base.breakers import ProviderBreakers
     from logist.roles import Roles
     from logist.store.progress import ActivityRecord
@@ -177,7 +177,7 @@ class ProjectContext:
         """The environment variables that hold the keys of the models and of the providers."""
         named = [model.api_key_env for model in self.settings.models.values()]
         named += [provider.api_key_env for provider in self.settings.providers.values()]
-        return known_providers.list_key_names(named)
+        return known_keys.list_key_names(named)
 
     def choose_agent(self, role: Role) -> str:
         """The agent for a role: the local one if there is one, else the role's own

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from logist.config.environment import IGNORED, PROJECT_DIRECTORY
-from logist.jobs.base.editor_schemas import FOLDER as SCHEMAS_FOLDER
-from logist.jobs.base.editor_schemas import format_header, write_schemas
+from logist.jobs.base import editor_schemas
 from logist.store import files
 
 CONFIG = """\
@@ -39,9 +38,12 @@ def create_project(home: Path) -> list[str]:
     """
     with files.convert_os_errors(home):
         created = [name for name in ("", "roles", "jobs") if _create_folder(home / name)]
-        if write_schemas(home):
-            created.append(SCHEMAS_FOLDER)
-        texts = {".gitignore": IGNORED, "config.yaml": format_header("config", home, home) + CONFIG}
+        if editor_schemas.write_schemas(home):
+            created.append(editor_schemas.FOLDER)
+        texts = {
+            ".gitignore": IGNORED,
+            "config.yaml": editor_schemas.format_header("config", home, home) + CONFIG,
+        }
         return created + [name for name, text in texts.items() if _write_new_file(home / name, text)]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import field
@@ -24,6 +23,7 @@ from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, LogistError
 from logist.jobs.base.plain_project import JobFiles
 from logist.jobs.base.plain_reader import read_interactions
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 from logist.store import Exchanges, HistoryProblem, JobDir, cleaned, files, list_jobs
 from logist.timestamps import format_utc
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from logist.core.model import Forked, Interaction, State
     from logist.store.cleaned import Cleaned
 
-_CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
+_CHECKPOINT = compile_on_use(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
 """The subjects of the checkpoints of a step."""
-_LOG = re.compile(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt|setup\.log)")
+_LOG = compile_on_use(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt|setup\.log)")
 _OF_THE_NEXT = ("torn-", ".setup.log")
 """Logs of an interaction that may never have been recorded: an incomplete append, and a setup that failed."""
-_KEPT_FILES = re.compile(r"rerun-(\d+)")
-_CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
+_KEPT_FILES = compile_on_use(r"rerun-(\d+)")
+_CHILD = compile_on_use(r"(?P<parent>.+)--\d+-\d+")
 _FORKED = b'"forked": {'
 """How the fork record in state.json begins. Most jobs have none, so their state.json is not parsed."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from logist.core.model.words import TERMINAL
 from logist.digests import compute_sha256
 from logist.errors import LogistError, UsageError
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from logist.jobs.base.plain_project import JobFiles
     from logist.store import JobDir
 
-_FORM = re.compile(r"([0-9]{1,9})-([0-9a-f]{40})-([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})")
+_FORM = compile_on_use(r"([0-9]{1,9})-([0-9a-f]{40})-([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})")
 
 
 @dataclass(frozen=True)

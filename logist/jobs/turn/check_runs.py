@@ -8,7 +8,6 @@ contains caches.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from logist.errors import SetupFailed, Stopped
 from logist.jobs.base import specs
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import commands, workspace_code, workspace_setup
+from logist.lazy_patterns import compile_on_use
 
 if TYPE_CHECKING:
     from logist.agents.courier.ask_files import RecordedAsk
@@ -40,7 +40,7 @@ SCRIPTED = "scripted"
 STOPPING = "the job was being stopped"
 OUTSIDE = "packages installed from outside the workspace"
 NOT_THE_WORKSPACE = "it would run your checkout of the repository, not the workspace"
-_ISOLATED = re.compile(r"-[bBdiOPqRsSuvx]*[IE][a-zA-Z]*")
+_ISOLATED = compile_on_use(r"-[bBdiOPqRsSuvx]*[IE][a-zA-Z]*")
 
 
 def run_due_checks(

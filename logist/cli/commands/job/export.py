@@ -11,7 +11,7 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import job_option, jobs_dir_option, json_flag
 from logist.cli.shell_values import complete_directory, complete_file, complete_job_or_file
-from logist.cli.show.output import Line, Output, StyledText, make_notes, make_warnings
+from logist.cli.show.output import Line, Output, StyledText, make_notes, make_warnings, note_removal
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.errors import UsageError
@@ -124,7 +124,6 @@ def _export_fixture(
     from pathlib import Path
 
     from logist.cli.context import open_job, open_project
-    from logist.cli.show.glance import note_removal
     from logist.jobs.archive.fixture_export import export_fixture as write
 
     if not fixture:

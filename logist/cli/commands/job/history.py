@@ -12,7 +12,7 @@ import click
 from logist.cli.options import job_and_dir_options, listing_options
 from logist.cli.shell_values import complete_answered_interaction, complete_job_or_file
 from logist.cli.show.answer_details import facts_lines
-from logist.cli.show.output import Line, Output, Screen, StreamedRows, StyledText
+from logist.cli.show.output import Line, Output, Screen, StreamedRows, StyledText, note_removal
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
@@ -77,7 +77,6 @@ def history(
     A terminal shows also the time of each interaction and, for an answer, its duration, cost, model and step.
     """
     from logist.cli.context import open_job
-    from logist.cli.show.glance import note_removal
     from logist.cli.show.view import entry_lines
     from logist.jobs.base.plain_reader import read_interactions
 

@@ -17,7 +17,7 @@ from logist.cli.replayed import (
     require_junit_file,
     write_junit,
 )
-from logist.cli.show.output import Output
+from logist.cli.show.output import Output, note_removal
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -51,7 +51,6 @@ def replay(
     different; with --strict, also if the only cause is a rule that a newer Logist has changed. Exit code 10: the
     history is damaged. To replay many histories: `logist replay`.
     """
-    from logist.cli.show.glance import note_removal
     from logist.jobs.archive.archive_replay import replay_archive
     from logist.jobs.archive.replay_report import Junit, format_replay_lines
     from logist.resources import load_schema

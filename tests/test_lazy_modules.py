@@ -109,7 +109,8 @@ from types import SimpleNamespace as Fake
 from unittest.mock import Mock
 
 clock = Fake(monotonic=lambda: 0.0, now=Mock())
-project = Fake(clock=clock, settings=Fake(poll_interval_seconds=0), stopping=lambda: 0, progress=Mock(), look=print)
+settings = Fake(poll_interval_seconds=0)
+project = Fake(clock=clock, settings=settings, may_begin_work=lambda: True, progress=Mock(), look=print)
 wait = Fake(gave_up=False, count_left=lambda *times: 0)
 """
 
@@ -132,7 +133,8 @@ wait = Fake(gave_up=False, count_left=lambda *times: 0)
             "logist.jobs.job_queue",
             """
 module._list_candidates, module._read_wait = lambda *_: ["j"], lambda *_: wait
-module._wait_for_providers(project, (), lambda _: True, 1)
+module._is_in_other_run = lambda *_: False
+module._wait_for_providers(project, (), (), lambda _: True, 1)
 """,
         ),
     ],

@@ -61,6 +61,7 @@ def test_the_same_way_today(done: Desk) -> None:
         "more": 0,
         "manifest": [],
         "notes": [],
+        "scrubbed": [],
         "error": None,
     }
     assert done.tree() == before
@@ -368,6 +369,8 @@ def test_verify_counts(done: Desk) -> None:
         "first_bad": None,
         "problems": [],
         "notes": [],
+        "removed_files": None,
+        "scrubs": [],
         "signatures": [],
     }
     assert done.tree() == before

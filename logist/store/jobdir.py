@@ -251,6 +251,8 @@ class JobDir:
         From now on the workspace is gone for every command; one that holds the lock later finishes the removal.
         """
         with files.convert_os_errors(self.path):
+            with suppress(OSError):  # of an earlier removal, if the files were restored from a backup since
+                os.unlink(self.path / store.cleaned.NAME)
             os.rename(self.workspace, self.cleaning)
         files.sync_directory(self.path)
 
@@ -260,9 +262,13 @@ class JobDir:
 
     def end_cleaning(self, cleaned: Cleaned) -> None:
         """Record, durably, who has removed the files, once they are gone."""
-        files.replace_file(self.path / store.cleaned.NAME, files.dump_json(cleaned._asdict()))
+        self.write_cleaned(cleaned)
         with files.convert_os_errors(self.cleaning):
             os.rmdir(self.cleaning)
+
+    def write_cleaned(self, cleaned: Cleaned) -> None:
+        """Write durably who has removed the workspace, the checkpoints and the logs."""
+        files.replace_file(self.path / store.cleaned.NAME, files.dump_json(cleaned._asdict()))
 
     def read_cleaned(self) -> Cleaned | None:
         """Who has removed the workspace, the checkpoints and the logs; None if they are there. Raises Damaged."""

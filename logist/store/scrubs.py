@@ -17,7 +17,7 @@ from pathlib import Path
 
 from logist import store
 from logist.errors import StorageError
-from logist.store import files
+from logist.store import files, job_index
 
 FOLDER = store.SCRUBS
 MARKER = f".scrubbed{files.TEMPORARY}"
@@ -160,6 +160,8 @@ def _carry_out(jobs_dir: Path, folder: Path, job_ids: Sequence[str]) -> None:
             files.remove_tree(folder / name)
         with suppress(OSError):
             os.unlink(jobs_dir / job_id / MARKER)
+    # Only now: until the jobs were exchanged, a listing could have made a new index from the old ones.
+    job_index.discard(str(jobs_dir))
     _remove(jobs_dir, folder)
 
 

@@ -23,7 +23,7 @@ from logist.errors import Busy, Refused, UsageError
 from logist.jobs.archive import archive_replay
 from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.archive.job_pack import pack_job, unpack_job
-from logist.jobs.base import job_reader
+from logist.jobs.base import cleaned_files, job_reader
 from logist.jobs.base.session import open_session
 from logist.jobs.erasure import matching_texts
 from logist.jobs.erasure.job_scrub import ScrubOptions, ScrubResult, scrub_job
@@ -31,6 +31,7 @@ from logist.jobs.erasure.pack_scrub import scrub_pack
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision, restep_job
 from logist.store import list_jobs
+from logist.store.job_index import JobIndex
 from tests import support
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -317,6 +318,7 @@ def test_a_killed_scrub_leaves_the_old_jobs_or_is_finished_by_the_next_command(
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert ".scrubs" in list_names(b)
+    JobIndex.make(str(b.project.jobs_dir)).refresh()  # a listing meanwhile
     record_decision(b.project, "j", Kind.NOTE, note="the next command")
     assert ".scrubs" not in list_names(b)
     kinds = [entry.kind for entry in b.history()]
@@ -428,6 +430,17 @@ def test_a_job_goes_back_to_before_the_scrub(bench: MakeBench, tmp_path: Path) -
     assert (b.workspace() / "config.ini").read_text() == "password=[redacted]\n"
     assert not (b.workspace() / "out.txt").exists()
     assert find_anywhere(b.project.jobs_dir) == []
+
+
+def test_a_job_without_its_files_is_valid_after_a_scrub(bench: MakeBench, tmp_path: Path) -> None:
+    b = make_job(bench, tmp_path)
+    record_decision(b.project, "j", Kind.CANCEL)
+    with open_session(b.project, "j", "gc") as session:
+        cleaned_files.clean_job(session)
+    assert scrub(b).places
+    assert b.project.open_job("j").read_cleaned() is not None
+    assert find_anywhere(b.project.jobs_dir) == []
+    assert job_reader.verify_job(b.project, b.project.open_job("j")).problems == ()
 
 
 def test_a_second_scrub_keeps_the_first(bench: MakeBench, tmp_path: Path) -> None:

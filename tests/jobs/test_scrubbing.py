@@ -19,7 +19,7 @@ import pytest
 from logist.core.model import TERMINAL, Kind, Status
 from logist.core.model.commands import ScrubCommand
 from logist.core.secrets.spellings import list_forms
-from logist.errors import Busy, Refused, UsageError
+from logist.errors import Busy, Damaged, Refused, StorageError, UsageError
 from logist.jobs.archive import archive_replay
 from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.archive.job_pack import pack_job, unpack_job
@@ -30,7 +30,7 @@ from logist.jobs.erasure.job_scrub import ScrubOptions, ScrubResult, scrub_job
 from logist.jobs.erasure.pack_scrub import scrub_pack
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision, restep_job
-from logist.store import list_jobs
+from logist.store import list_jobs, scrubs
 from logist.store.job_index import JobIndex
 from tests import support
 from tests.jobs.bench import Bench, answer, command, gave
@@ -331,6 +331,42 @@ def test_a_killed_scrub_leaves_the_old_jobs_or_is_finished_by_the_next_command(
     assert sorted(list_jobs(b.project.jobs_dir)) == sorted(before)
     for name in before:
         assert job_reader.verify_job(b.project, b.project.open_job(name)).problems == ()
+
+
+def test_a_stranger_can_not_lead_a_scrub_elsewhere(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    b.create()
+    jobs, elsewhere = b.project.jobs_dir, tmp_path / "elsewhere"
+    (elsewhere / "folder" / "inner").mkdir(parents=True)
+    (jobs / scrubs.FOLDER).symlink_to(elsewhere)
+    record_decision(b.project, "j", Kind.NOTE, note="Nothing was removed.")
+    with pytest.raises(StorageError, match="not a directory of Logist"), scrubs.begin_scrub(jobs):
+        pass
+    (jobs / scrubs.FOLDER).unlink()
+    folder = jobs / scrubs.FOLDER / "a"
+    folder.mkdir(parents=True)
+    (folder / "link").symlink_to(elsewhere)
+    record_decision(b.project, "j", Kind.NOTE, note="Nothing was removed.")
+    assert not folder.exists()
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps({"jobs": [os.path.relpath(elsewhere, folder)]}))
+    for _ in range(2):  # the lock is free again
+        with pytest.raises(Damaged, match="not a plan of `job scrub`"):
+            record_decision(b.project, "j", Kind.NOTE, note="No.")
+    assert (elsewhere / "folder" / "inner").is_dir()
+
+
+def test_a_scrub_that_can_not_be_finished_keeps_no_other_job_from_working(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    b.create("other")
+    copy = b.project.jobs_dir / scrubs.FOLDER / "a" / "j"
+    copy.parent.mkdir(parents=True)
+    copy.write_text("a file where a copy should be")
+    copy.with_name("plan.json").write_text(json.dumps({"jobs": ["j"]}))
+    record_decision(b.project, "other", Kind.NOTE, note="Goes on.")
+    with pytest.raises(StorageError):
+        record_decision(b.project, "j", Kind.NOTE, note="Waits.")
 
 
 def test_children_are_scrubbed_with_their_parent_and_not_alone(bench: MakeBench) -> None:

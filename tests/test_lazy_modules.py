@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli import clean_text
+from logist.lazy_modules import clean_text
 from tests.support import process_environment
 
 PACKAGE = """
@@ -110,6 +110,7 @@ from unittest.mock import Mock
 
 clock = Fake(monotonic=lambda: 0.0, now=Mock())
 project = Fake(clock=clock, settings=Fake(poll_interval_seconds=0), stopping=lambda: 0, progress=Mock(), look=print)
+project.may_begin_work = lambda: True
 wait = Fake(gave_up=False, count_left=lambda *times: 0)
 """
 
@@ -132,7 +133,8 @@ wait = Fake(gave_up=False, count_left=lambda *times: 0)
             "logist.jobs.job_queue",
             """
 module._list_candidates, module._read_wait = lambda *_: ["j"], lambda *_: wait
-module._wait_for_providers(project, (), lambda _: True, 1)
+module._is_in_other_run = lambda *_: False
+module._wait_for_providers(project, (), (), lambda _: True, 1)
 """,
         ),
     ],

@@ -28,6 +28,7 @@ from logist.jobs.base.session import open_session
 from logist.jobs.erasure import matching_texts
 from logist.jobs.erasure.job_scrub import ScrubOptions, ScrubResult, scrub_job
 from logist.jobs.erasure.pack_scrub import scrub_pack
+from logist.jobs.steward import job_merge, job_update
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision, restep_job
 from logist.store import list_jobs, scrubs
@@ -457,6 +458,27 @@ def test_a_decision_that_followed_from_the_value_replays_because_of_the_scrub(
     assert {(each.sequence, each.cause) for each in replayed.scrubbed} == {
         (2, f"interaction {b.history()[-1].sequence} (scrub) has replaced text")
     }
+
+
+def test_work_on_a_commit_with_the_value_is_merged_only_after_an_update(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    source = make_source(tmp_path)
+    b = bench([answer(command(evidence=["out.txt"]), files={"out.txt": "1\n"}), answer(), answer()])
+    b.create(repo=str(source), approval="none")
+    b.step()
+    b.step()
+    assert scrub(b).places
+    (source / "config.ini").write_text("password=changed\n")
+    support.git(source, "commit", "--quiet", "-am", "Another password")
+    with pytest.raises(Refused, match="no longer in this repository"):
+        job_merge.merge_job(b.project, "j")
+    job_update.update_job(b.project, "j", onto="HEAD")
+    assert (b.workspace() / "config.ini").read_text() == "password=changed\n"
+    b.step()
+    job_merge.merge_job(b.project, "j")
+    assert (source / "out.txt").read_text() == "1\n"
+    assert (b.workspace() / "out.txt").read_text() == "1\n"
 
 
 def test_a_job_goes_back_to_before_the_scrub(bench: MakeBench, tmp_path: Path) -> None:

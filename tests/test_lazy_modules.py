@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli import clean_text
+from logist.lazy_modules import clean_text
 from tests.support import process_environment
 
 PACKAGE = """

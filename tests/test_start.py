@@ -202,7 +202,7 @@ def test_a_command_loads_only_what_it_uses(
 
 def test_importing_the_command_line_does_nothing_else(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import logist.cli"],
+        [sys.executable, "-c", "import logist.__main__"],
         env=process_environment() | TIMED,
         cwd=tmp_path,
         capture_output=True,
@@ -212,6 +212,17 @@ def test_importing_the_command_line_does_nothing_else(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, talk(done.stderr)) == (0, "", "")
     assert heavy(done.stderr) == set()
     assert tree(tmp_path) == {}
+
+
+def test_a_program_that_imports_the_command_line_stays_as_it_is() -> None:
+    code = """
+import gc
+before = gc.get_threshold(), gc.isenabled(), gc.get_freeze_count()
+import logist.cli, inspect, platform, gettext, ipaddress, locale
+assert before == (gc.get_threshold(), gc.isenabled(), gc.get_freeze_count())
+assert all(each.__spec__ for each in (inspect, platform, gettext, ipaddress, locale))
+"""
+    subprocess.run([sys.executable, "-c", code], env=process_environment(), check=True)
 
 
 NEVER = (

@@ -13,6 +13,7 @@ from logist.lazy_modules import load_on_use
 if TYPE_CHECKING:
     from logist.store import cleaned as cleaned
     from logist.store import flushing as flushing
+    from logist.store import hidden_folders as hidden_folders
     from logist.store import inflight as inflight
     from logist.store import job_batches as job_batches
     from logist.store import last_answer as last_answer

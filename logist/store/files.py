@@ -317,6 +317,8 @@ def _restore_owner_access(folder: str) -> None:
 def remove_tree(path: Path) -> None:
     """Remove a directory and everything in it; links are removed, not followed. No error if it is gone."""
     with convert_os_errors(path):
+        if path.is_symlink():
+            os.unlink(path)
         pending: list[str] = [str(path)] if os.path.lexists(path) else []
         folders: list[str] = []
         while pending:

@@ -1,7 +1,7 @@
 """Gives many new jobs their names at once: other commands see all of them or none, also after a kill or a power cut.
 
-The jobs of a batch are made in a directory in `.batches` of the jobs directory. The command that makes them holds an flock
-on it, which the kernel releases when that command dies. No file system renames many directories at once, so:
+The jobs of a batch are made in a directory in `.batches` of the jobs directory, see `hidden_folders`. No file system
+renames many directories at once, so:
 
 1. everything in the directory is flushed;
 2. the list `unpublished` in it, also flushed, names the jobs, and every command leaves them out from now on;
@@ -17,31 +17,16 @@ import errno
 import json
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from logist.core.text.ids import is_job_id
 from logist.errors import Refused, StorageError
-from logist.store import files, job_index, lock
+from logist.store import files, hidden_folders, job_index, lock
 from logist.store.flushing import flush_many
 from logist.store.listing import BATCHES, UNPUBLISHED, has_seen_all, read_unpublished
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
-
-
-def reserve_batch(jobs_dir: Path, held: ExitStack) -> Path:
-    """Create the directory of a batch and take its lock, which `held` keeps."""
-    while True:
-        path = jobs_dir / BATCHES / os.urandom(6).hex()
-        files.make_directory(path.parent)
-        if path.parent.is_symlink() or not path.parent.is_dir():
-            fix = f"check it, then remove it: {path.parent}"
-            raise StorageError("not a directory of Logist", where=str(path.parent), fix=fix)
-        with files.convert_os_errors(path), suppress(FileNotFoundError):
-            os.mkdir(path, 0o700)  # another command may just have removed the empty directory above
-            if held.enter_context(lock.claim_unfinished_job(path)):
-                os.chmod(path, 0o700)  # whatever the umask is
-                return path
 
 
 def publish_batch(jobs_dir: Path, folder: Path, ids: Sequence[str]) -> None:
@@ -113,28 +98,11 @@ def _is_untouched(path: Path) -> bool:
     return is_first and has_seen_all(str(path), state) and not os.path.lexists(path / "inflight")
 
 
-def list_abandoned_batches(jobs_dir: Path) -> list[Path]:
-    """The directories of batches whose commands were killed."""
-    return [path for path in _list_batches(jobs_dir) if lock.find_lock_holder(path) is None]
-
-
 def remove_abandoned_batches(jobs_dir: Path) -> None:
     """Remove what killed commands have left of batches. One that can't be removed stays for `doctor`."""
-    for path in _list_batches(jobs_dir):
+    for path in hidden_folders.list_folders(jobs_dir / BATCHES):
         with suppress(StorageError, OSError), lock.claim_unfinished_job(path) as is_abandoned:
             if is_abandoned:
                 remove_batch(jobs_dir, path)
     with suppress(OSError):
         os.rmdir(jobs_dir / BATCHES)
-
-
-def _list_batches(jobs_dir: Path) -> list[Path]:
-    top = jobs_dir / BATCHES
-    with suppress(OSError), os.scandir(top) as scanned:
-        # A clone may contain a link to a directory elsewhere.
-        return [
-            top / entry.name
-            for entry in scanned
-            if not top.is_symlink() and entry.is_dir(follow_symlinks=False)
-        ]
-    return []

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from logist import store  # its modules are loaded on first use: few commands need more than one or two
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
-from logist.errors import Damaged, NewerFormat, Refused, StorageError, UsageError
+from logist.errors import Damaged, LogistError, NewerFormat, Refused, StorageError, UsageError
 from logist.formats import JOB, UPGRADE, describe_newer, is_newer
 from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
@@ -143,7 +144,7 @@ class JobDir:
         _prepare_jobs_dir(jobs_dir)
         ids: list[str] = []
         with ExitStack() as lock_stack:
-            folder = store.job_batches.reserve_batch(jobs_dir, lock_stack)
+            folder = store.hidden_folders.reserve_folder(jobs_dir / BATCHES, lock_stack)
 
             def create_files(job_id: str) -> JobDir:
                 job = cls(folder / _job_path(jobs_dir, job_id).name, job_id)
@@ -213,6 +214,9 @@ class JobDir:
             )
             if not _has_scrub_left(self.path, lock):
                 break
+            if on_poll:
+                on_poll()
+            time.sleep(store.lock.POLL_SECONDS)  # its own process may still be at it
         self._is_marked = False
         try:
             self._remove_half_written_files()
@@ -252,6 +256,8 @@ class JobDir:
         From now on the workspace is gone for every command; one that holds the lock later finishes the removal.
         """
         with files.convert_os_errors(self.path):
+            with suppress(OSError):  # of an earlier removal, if the files were restored from a backup since
+                os.unlink(self.path / store.cleaned.NAME)
             os.rename(self.workspace, self.cleaning)
         files.sync_directory(self.path)
 
@@ -261,9 +267,13 @@ class JobDir:
 
     def end_cleaning(self, cleaned: Cleaned) -> None:
         """Record, durably, who has removed the files, once they are gone."""
-        files.replace_file(self.path / store.cleaned.NAME, files.dump_json(cleaned._asdict()))
+        self.write_cleaned(cleaned)
         with files.convert_os_errors(self.cleaning):
             os.rmdir(self.cleaning)
+
+    def write_cleaned(self, cleaned: Cleaned) -> None:
+        """Write durably who has removed the workspace, the checkpoints and the logs."""
+        files.replace_file(self.path / store.cleaned.NAME, files.dump_json(cleaned._asdict()))
 
     def read_cleaned(self) -> Cleaned | None:
         """Who has removed the workspace, the checkpoints and the logs; None if they are there. Raises Damaged."""
@@ -609,14 +619,21 @@ def _job_exists_error(path: Path) -> Refused:
 
 
 def _has_scrub_left(path: Path, lock: Lock) -> bool:
-    """Finish a scrub of the job whose process was killed; then release the lock, which is that of the old directory."""
+    """Whether a scrub has yet to replace the job. Then finish it, without the lock, which is that of the old directory."""
     if not os.path.lexists(path.parent / SCRUBS):
         return False
-    is_planned = store.scrubs.is_planned(path.parent, path.name)
+    try:
+        is_planned = store.scrubs.is_planned(path.parent, path.name)
+    except BaseException:
+        lock.release()
+        raise
     if is_planned:
         lock.release()
-    store.scrubs.finish_scrubs(path.parent)
-    return is_planned
+        store.scrubs.finish_scrubs(path.parent)
+        return True
+    with suppress(LogistError):  # of other jobs: their commands report it
+        store.scrubs.finish_scrubs(path.parent)
+    return False
 
 
 def _is_directory(path: Path) -> bool:

@@ -8,7 +8,6 @@ interrupted, the next command that takes the lock of one of these jobs finishes 
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -16,8 +15,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from logist import store
-from logist.errors import StorageError
-from logist.store import files
+from logist.core.text.ids import is_job_id
+from logist.errors import Damaged, StorageError
+from logist.store import files, hidden_folders, job_index
 
 FOLDER = store.SCRUBS
 MARKER = f".scrubbed{files.TEMPORARY}"
@@ -46,6 +46,8 @@ class Scrub:
     def replace_jobs(self, job_ids: Sequence[str]) -> None:
         """Put the copies in the places of these jobs, whose locks the caller holds. The copies are complete."""
         store.flushing.flush_tree(self.folder, bulk=self.folder)
+        files.sync_directory(self.folder.parent)
+        files.sync_directory(self._jobs_dir)
         files.replace_file(self.folder / _PLAN, files.dump_json({"jobs": list(job_ids)}))
         _carry_out(self._jobs_dir, self.folder, job_ids)
 
@@ -53,50 +55,25 @@ class Scrub:
 @contextmanager
 def begin_scrub(jobs_dir: Path) -> Iterator[Scrub]:
     """Make a directory for copies; it is removed at the end of the block, with all that is in it then."""
-    folder, fd = _reserve_folder(jobs_dir)
-    try:
-        yield Scrub(jobs_dir, folder)
-    finally:
-        # If the jobs could not be replaced, the plan stays, and the next command tries again.
-        if not os.path.lexists(folder / _PLAN):
-            _remove(jobs_dir, folder)
-        os.close(fd)
-
-
-def _reserve_folder(jobs_dir: Path) -> tuple[Path, int]:
-    while True:
-        folder = jobs_dir / FOLDER / os.urandom(6).hex()
-        # Before we locked it, another command may have taken it for one that is left over.
-        with suppress(FileNotFoundError):
-            with suppress(FileExistsError):
-                os.mkdir(folder.parent, 0o700)
-            os.mkdir(folder, 0o700)
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            if os.path.lexists(folder):
-                return folder, fd
-            os.close(fd)
+    with ExitStack() as held:
+        folder = hidden_folders.reserve_folder(jobs_dir / FOLDER, held)
+        try:
+            yield Scrub(jobs_dir, folder)
+        finally:
+            # If the jobs could not be replaced, the plan stays, and the next command tries again.
+            if not os.path.lexists(folder / _PLAN):
+                _remove(jobs_dir, folder)
 
 
 def is_planned(jobs_dir: Path, job_id: str) -> bool:
     """Whether a scrub that was interrupted has yet to replace a job, so that nothing may be written to it before."""
-    return any(job_id in _read_plan(folder) for folder in _list_folders(jobs_dir))
-
-
-def list_unfinished(jobs_dir: Path) -> list[Path]:
-    """Return the directories of scrubs whose process was killed."""
-    unfinished = []
-    for folder in _list_folders(jobs_dir):
-        with _claim(folder) as is_claimed:
-            if is_claimed:
-                unfinished.append(folder)
-    return unfinished
+    return any(job_id in _read_plan(folder) for folder in hidden_folders.list_folders(jobs_dir / FOLDER))
 
 
 def finish_scrubs(jobs_dir: Path) -> None:
     """Finish the scrubs whose process was killed, or remove what they left. The caller holds no lock of a job."""
-    for folder in _list_folders(jobs_dir):
-        with _claim(folder) as is_claimed, ExitStack() as locks:
+    for folder in hidden_folders.list_folders(jobs_dir / FOLDER):
+        with store.lock.claim_unfinished_job(folder) as is_claimed, ExitStack() as locks:
             if not is_claimed:
                 continue
             jobs = _read_plan(folder)
@@ -113,37 +90,19 @@ def finish_scrubs(jobs_dir: Path) -> None:
                 _remove(jobs_dir, folder)
 
 
-def _list_folders(jobs_dir: Path) -> list[Path]:
-    try:
-        return sorted(jobs_dir / FOLDER / name for name in os.listdir(jobs_dir / FOLDER))
-    except OSError:
-        return []
-
-
 def _read_plan(folder: Path) -> list[str]:
-    """Return the jobs that are to be replaced; none before all copies are complete."""
+    """Return the jobs that are to be replaced; none before all copies are complete. Raises Damaged for another file."""
     data = files.read_bytes(folder / _PLAN)
-    return list(json.loads(data)["jobs"]) if data is not None else []
-
-
-@contextmanager
-def _claim(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a scrub; yields False while its own process works on it."""
+    if data is None:
+        return []
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield False
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(fd)
-        yield False
-        return
-    try:
-        yield os.path.lexists(folder)
-    finally:
-        os.close(fd)
+        jobs = list(json.loads(data)["jobs"])
+        if all(map(is_job_id, jobs)):  # a clone may contain a plan with other paths
+            return jobs
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    fix = f"check it, then remove its directory: {folder}"
+    raise Damaged("not a plan of `job scrub`", where=str(folder / _PLAN), fix=fix)
 
 
 def _carry_out(jobs_dir: Path, folder: Path, job_ids: Sequence[str]) -> None:
@@ -160,6 +119,8 @@ def _carry_out(jobs_dir: Path, folder: Path, job_ids: Sequence[str]) -> None:
             files.remove_tree(folder / name)
         with suppress(OSError):
             os.unlink(jobs_dir / job_id / MARKER)
+    # Only now: until the jobs were exchanged, a listing could have made a new index from the old ones.
+    job_index.discard(str(jobs_dir))
     _remove(jobs_dir, folder)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
-from logist.store import listing
 from tests.cli.desk import Desk, answer
 
 
@@ -44,8 +43,15 @@ def test_every_way_to_name_a_job_takes_the_beginning_of_its_id(jobs: Desk) -> No
 
 
 def test_an_exact_id_wins_and_lists_no_jobs(jobs: Desk) -> None:
-    with mock.patch.object(listing, "list_job_ids", side_effect=AssertionError):
-        assert run_json(jobs, "job", "status", "fix")["id"] == "fix"
+    scanned: list[str] = []
+    watching = ["os.scandir"]
+    sys.addaudithook(lambda name, args: scanned.append(str(args[0])) if name in watching else None)
+    assert run_json(jobs, "job", "status", "fix")["id"] == "fix"
+    listed = [jobs_dir for jobs_dir in scanned if jobs_dir.endswith("/jobs")]
+    assert listed == []
+    assert run_json(jobs, "job", "status", "ze")["id"] == "zeta"
+    watching.clear()  # a hook can't be removed
+    assert any(jobs_dir.endswith("/jobs") for jobs_dir in scanned)
 
 
 def test_an_ambiguous_beginning_names_the_candidates(jobs: Desk) -> None:

@@ -75,6 +75,20 @@ def test_without_its_files_a_job_keeps_its_history(bench: MakeBench, tmp_path: P
     assert (again.removed, reasons(again)) == ((), {"j": "cleaned"})
 
 
+def test_a_second_removal_has_its_own_record(bench: MakeBench, tmp_path: Path) -> None:
+    b = finished(bench)
+    for name in ("workspace", "git"):
+        shutil.copytree(b.folder() / name, tmp_path / name, symlinks=True)
+    clean(b)
+    record_decision(b.project, "j", Kind.NOTE, note="Restored from a backup.")
+    for name in ("workspace", "git"):
+        shutil.copytree(tmp_path / name, b.folder() / name, symlinks=True)
+    clean(b)
+    second = b.project.open_job("j").read_cleaned()
+    assert second is not None
+    assert second.revision == len(b.history())
+
+
 def test_what_needs_the_files_is_refused_in_one_line(bench: MakeBench, tmp_path: Path) -> None:
     b = finished(bench)
     clean(b)

@@ -19,18 +19,20 @@ import pytest
 from logist.core.model import TERMINAL, Kind, Status
 from logist.core.model.commands import ScrubCommand
 from logist.core.secrets.spellings import list_forms
-from logist.errors import Busy, Refused, UsageError
+from logist.errors import Busy, Damaged, Refused, StorageError, UsageError
 from logist.jobs.archive import archive_replay
 from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.archive.job_pack import pack_job, unpack_job
-from logist.jobs.base import job_reader
+from logist.jobs.base import cleaned_files, job_reader
 from logist.jobs.base.session import open_session
 from logist.jobs.erasure import matching_texts
 from logist.jobs.erasure.job_scrub import ScrubOptions, ScrubResult, scrub_job
 from logist.jobs.erasure.pack_scrub import scrub_pack
+from logist.jobs.steward import job_merge, job_update
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision, restep_job
-from logist.store import list_jobs
+from logist.store import list_jobs, scrubs
+from logist.store.job_index import JobIndex
 from tests import support
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -317,6 +319,7 @@ def test_a_killed_scrub_leaves_the_old_jobs_or_is_finished_by_the_next_command(
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert ".scrubs" in list_names(b)
+    JobIndex.make(str(b.project.jobs_dir)).refresh()  # a listing meanwhile
     record_decision(b.project, "j", Kind.NOTE, note="the next command")
     assert ".scrubs" not in list_names(b)
     kinds = [entry.kind for entry in b.history()]
@@ -329,6 +332,42 @@ def test_a_killed_scrub_leaves_the_old_jobs_or_is_finished_by_the_next_command(
     assert sorted(list_jobs(b.project.jobs_dir)) == sorted(before)
     for name in before:
         assert job_reader.verify_job(b.project, b.project.open_job(name)).problems == ()
+
+
+def test_a_stranger_can_not_lead_a_scrub_elsewhere(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    b.create()
+    jobs, elsewhere = b.project.jobs_dir, tmp_path / "elsewhere"
+    (elsewhere / "folder" / "inner").mkdir(parents=True)
+    (jobs / scrubs.FOLDER).symlink_to(elsewhere)
+    record_decision(b.project, "j", Kind.NOTE, note="Nothing was removed.")
+    with pytest.raises(StorageError, match="not a directory of Logist"), scrubs.begin_scrub(jobs):
+        pass
+    (jobs / scrubs.FOLDER).unlink()
+    folder = jobs / scrubs.FOLDER / "a"
+    folder.mkdir(parents=True)
+    (folder / "link").symlink_to(elsewhere)
+    record_decision(b.project, "j", Kind.NOTE, note="Nothing was removed.")
+    assert not folder.exists()
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps({"jobs": [os.path.relpath(elsewhere, folder)]}))
+    for _ in range(2):  # the lock is free again
+        with pytest.raises(Damaged, match="not a plan of `job scrub`"):
+            record_decision(b.project, "j", Kind.NOTE, note="No.")
+    assert (elsewhere / "folder" / "inner").is_dir()
+
+
+def test_a_scrub_that_can_not_be_finished_keeps_no_other_job_from_working(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    b.create("other")
+    copy = b.project.jobs_dir / scrubs.FOLDER / "a" / "j"
+    copy.parent.mkdir(parents=True)
+    copy.write_text("a file where a copy should be")
+    copy.with_name("plan.json").write_text(json.dumps({"jobs": ["j"]}))
+    record_decision(b.project, "other", Kind.NOTE, note="Goes on.")
+    with pytest.raises(StorageError):
+        record_decision(b.project, "j", Kind.NOTE, note="Waits.")
 
 
 def test_children_are_scrubbed_with_their_parent_and_not_alone(bench: MakeBench) -> None:
@@ -421,6 +460,27 @@ def test_a_decision_that_followed_from_the_value_replays_because_of_the_scrub(
     }
 
 
+def test_work_on_a_commit_with_the_value_is_merged_only_after_an_update(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    source = make_source(tmp_path)
+    b = bench([answer(command(evidence=["out.txt"]), files={"out.txt": "1\n"}), answer(), answer()])
+    b.create(repo=str(source), approval="none")
+    b.step()
+    b.step()
+    assert scrub(b).places
+    (source / "config.ini").write_text("password=changed\n")
+    support.git(source, "commit", "--quiet", "-am", "Another password")
+    with pytest.raises(Refused, match="no longer in this repository"):
+        job_merge.merge_job(b.project, "j")
+    job_update.update_job(b.project, "j", onto="HEAD")
+    assert (b.workspace() / "config.ini").read_text() == "password=changed\n"
+    b.step()
+    job_merge.merge_job(b.project, "j")
+    assert (source / "out.txt").read_text() == "1\n"
+    assert (b.workspace() / "out.txt").read_text() == "1\n"
+
+
 def test_a_job_goes_back_to_before_the_scrub(bench: MakeBench, tmp_path: Path) -> None:
     b = make_job(bench, tmp_path)
     scrub(b)
@@ -428,6 +488,17 @@ def test_a_job_goes_back_to_before_the_scrub(bench: MakeBench, tmp_path: Path) -
     assert (b.workspace() / "config.ini").read_text() == "password=[redacted]\n"
     assert not (b.workspace() / "out.txt").exists()
     assert find_anywhere(b.project.jobs_dir) == []
+
+
+def test_a_job_without_its_files_is_valid_after_a_scrub(bench: MakeBench, tmp_path: Path) -> None:
+    b = make_job(bench, tmp_path)
+    record_decision(b.project, "j", Kind.CANCEL)
+    with open_session(b.project, "j", "gc") as session:
+        cleaned_files.clean_job(session)
+    assert scrub(b).places
+    assert b.project.open_job("j").read_cleaned() is not None
+    assert find_anywhere(b.project.jobs_dir) == []
+    assert job_reader.verify_job(b.project, b.project.open_job("j")).problems == ()
 
 
 def test_a_second_scrub_keeps_the_first(bench: MakeBench, tmp_path: Path) -> None:

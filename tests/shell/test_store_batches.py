@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from logist.cli.show import job_rows
 from logist.errors import Refused, StorageError, UsageError
-from logist.store import JobDir, Position, job_batches, job_index, jobdir, list_jobs
+from logist.store import JobDir, Position, hidden_folders, job_index, jobdir, list_jobs
 from logist.store.job_index import JobFilter, JobIndex
 from logist.store.listing import BATCHES, UNPUBLISHED
 from tests.support import examples
@@ -235,9 +235,9 @@ def test_a_list_without_a_living_command_is_not_shown_and_a_living_one_is_left_a
     with JobDir.create_batch(tmp_path) as add_job:
         fill(add_job("b1"))
         (folder,) = (tmp_path / BATCHES).iterdir()
-        assert job_batches.list_abandoned_batches(tmp_path) == []
+        assert hidden_folders.list_abandoned(tmp_path / BATCHES) == []
         jobdir.remove_abandoned(tmp_path)
         assert (folder / "b1").is_dir()
     assert list(list_jobs(tmp_path)) == ["b1"]
     left = leave_unpublished(tmp_path / "other")
-    assert job_batches.list_abandoned_batches(tmp_path / "other") == [left]
+    assert hidden_folders.list_abandoned(tmp_path / "other" / BATCHES) == [left]

@@ -44,8 +44,9 @@ from logist.jobs.doctor import job_checks, repairs
 from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
 from logist.quick_tuple import NamedTuple
 from logist.roles import LoadedRole, Roles
-from logist.store import IN_THE_MAKING, JobDir, describe_problem, job_batches, list_jobs, lock, scrubs
+from logist.store import IN_THE_MAKING, SCRUBS, JobDir, describe_problem, hidden_folders, list_jobs, lock
 from logist.store.files import TEMPORARY, format_move_command
+from logist.store.listing import BATCHES
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 39)
@@ -375,14 +376,14 @@ def _abandoned_jobs(project: ProjectContext) -> Iterator[Finding]:
 
 def _abandoned_batches(project: ProjectContext) -> Iterator[Finding]:
     """Report batches of new jobs whose creating process was killed. Their jobs are hidden."""
-    for path in job_batches.list_abandoned_batches(project.jobs_dir):
+    for path in hidden_folders.list_abandoned(project.jobs_dir / BATCHES):
         message = f"{path.parent.name}/{path.name}: a batch was left by a killed command"
         yield repairable(warning("jobs", message, "the next 'logist job create' removes it"), path)
 
 
 def _unfinished_scrubs(project: ProjectContext) -> Iterator[Finding]:
     """Report scrubs whose process was killed: their directories still have the text that was to be erased."""
-    if paths := scrubs.list_unfinished(project.jobs_dir):
+    if paths := hidden_folders.list_abandoned(project.jobs_dir / SCRUBS):
         message = "`job scrub` was killed; copies of jobs are left, with the text that was to be erased"
         yield repairable(warning("jobs", message, None), *paths)
 

@@ -36,7 +36,7 @@ from logist.jobs.steward import signed_decisions
 from logist.jobs.steward.job_deletion import list_with_children
 from logist.quick_dataclass import dataclass
 from logist.regular_files import open_regular
-from logist.store import HISTORY, SIGNATURES, JobDir, files, job_index, list_jobs, scrubs, segments
+from logist.store import HISTORY, SIGNATURES, JobDir, files, list_jobs, scrubs, segments
 from logist.store import lock as store_lock
 from logist.workspace import source
 from logist.workspace.checkpoint import kept_packs, rewriting
@@ -349,6 +349,9 @@ class _FamilyScrub:
         if done.state is None or done.end.hash is None:
             raise Damaged("the history is empty", where=str(original.history_file))
         copy.result.history = done.places
+        removed = job.read_cleaned()
+        if removed is not None and removed.head in done.heads:
+            job.write_cleaned(removed._replace(head=done.heads[removed.head]))
         if copy.session.torn:
             torn = self.eraser.replace(copy.session.torn.decode("utf-8", "surrogateescape"))[0]
             name = f"torn-{done.end.sequence + 1}.txt"
@@ -415,7 +418,7 @@ class _FamilyScrub:
         return Refused(self.eraser.replace(message)[0], fix=fix)
 
     def _clean_outside(self, objects: Sequence[str]) -> None:
-        """Remove the text from what belongs to no single job: drafts of comments, packs for new jobs, the index of jobs."""
+        """Remove the text from what belongs to no single job: drafts of comments, and packs for new jobs."""
         project = self.project
         drafts = list(_scrub_drafts(project.home / "serve" / "drafts", self.eraser))
         if drafts:
@@ -427,7 +430,6 @@ class _FamilyScrub:
             if rewriting.find_held(folder, objects):
                 with suppress(OSError):
                     kept_packs.remove_kept(kept)
-        job_index.discard(str(project.jobs_dir))
 
     def _find_remaining(self, changed: Sequence[_JobCopy], objects: Sequence[str]) -> None:
         """Find other places with the text, as far as Logist knows where to look."""

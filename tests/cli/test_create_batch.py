@@ -186,6 +186,10 @@ def test_a_batch_that_was_killed_while_its_jobs_got_their_names_can_be_tried_aga
     inodes = {f"j{number}": Path(desk.jobs, f"j{number}").stat().st_ino for number in range(2)}
     (folder / "unpublished").write_text(json.dumps({**inodes, "j2": (folder / "j2").stat().st_ino}))
     assert desk("job", "list").out == ""
+    for command in ("status", "show", "du"):
+        ran = desk("job", command, "j0")
+        assert (ran.code, ran.out) == (2, "")
+        assert "job 'j0' not found" in ran.err
     ran = desk("job", "create", "--batch", file)
     assert (ran.code, ran.out) == (0, "j0\nj1\nj2\n"), ran.err
     assert left(desk) == {"j0", "j1", "j2"}

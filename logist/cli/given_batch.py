@@ -19,6 +19,7 @@ from logist.jobs.base import job_names
 from logist.jobs.base.create import PlannedJob, plan_job
 from logist.jobs.base.project import ProjectContext
 from logist.quick_tuple import NamedTuple
+from logist.store import jobdir
 
 NOTHING = "no job was created"
 Fill = Callable[[Document], Document]
@@ -68,6 +69,8 @@ class Batch:
 
     def check(self, project: ProjectContext, on_checked: Callable[[], None]) -> None:
         """Check every line, and choose the ids of the jobs. Raises the error of the first line that can't become a job."""
+        # Before ids are compared: a killed batch may have left some of its jobs, and the same batch is tried again.
+        jobdir.remove_abandoned(project.jobs_dir)
         taken: dict[str, int] = {}
         for line in self.lines:
             with self._name_line(line):

@@ -119,6 +119,8 @@ class Trust:
     """Whether the config merges work automatically."""
     trusted_digest: str | None = None
     """The digest of the claims that the user trusts in this process only, from the environment."""
+    templates: tuple[Claim, ...] = ()
+    """The claims of the job templates of the project, as far as the digest needs them: they count only when one is used."""
 
     @property
     def powers(self) -> dict[str, Any]:
@@ -128,8 +130,10 @@ class Trust:
     @property
     def digest(self) -> str:
         """The digest of everything that the project claims, for LOGIST_TRUST; it doesn't depend on the project's path."""
-        values = {claim.key: claim.value for claim in self.claims}
-        return f"sha256:{_compute_digest(values)}"
+        return f"sha256:{_compute_digest(self._list_values())}"
+
+    def _list_values(self) -> dict[str, Any]:
+        return {claim.key: claim.value for claim in (*self.claims, *self.templates)}
 
     def require_to_run(self) -> None:
         """Raise InvalidFile unless the user has allowed what the project runs, sends and connects to.
@@ -148,11 +152,11 @@ class Trust:
 
     def require_template(self, claims: Iterable[Claim]) -> None:
         """Raise InvalidFile unless the user has allowed what a job template of the project sets."""
-        replace(self, claims=tuple(claims))._require_allowed(set(Effect))
+        self._require_allowed(set(Effect), tuple(claims))
 
     def is_allowed(self) -> bool:
         """Whether the user has allowed everything that needs it."""
-        return not self._find_differences(set(Effect))
+        return not self._find_differences(set(Effect), self.claims)
 
     def allow_claims(self) -> None:
         """Record that the user allows everything of this project that needs it now, and nothing else."""
@@ -178,11 +182,12 @@ class Trust:
         if old or new:
             self._update_record(lambda known: {key: known[key] for key in known if key not in old} | new)
 
-    def _require_allowed(self, effects: set[Effect]) -> None:
-        if differences := self._find_differences(effects):
+    def _require_allowed(self, effects: set[Effect], claims: tuple[Claim, ...] | None = None) -> None:
+        claims = self.claims if claims is None else claims
+        if differences := self._find_differences(effects, claims):
             reasons = [f"{_join_keys(keys)} {reason}" for reason, keys in differences.items()]
             files = {
-                claim.file for claim in self.claims if any(claim.key in each for each in differences.values())
+                claim.file for claim in claims if any(claim.key in each for each in differences.values())
             }
             raise InvalidFile(
                 "; ".join(reasons),
@@ -195,18 +200,18 @@ class Trust:
             return "check it, then run: logist trust"
         return f"LOGIST_TRUST is set, but for other settings; check them, then set LOGIST_TRUST={self.digest}"
 
-    def _find_differences(self, effects: set[Effect]) -> dict[str, list[str]]:
-        """Return the keys that differ from what the user has allowed, by the reason.
+    def _find_differences(self, effects: set[Effect], claims: tuple[Claim, ...]) -> dict[str, list[str]]:
+        """Return the keys of `claims` that differ from what the user has allowed, by the reason.
 
         Returns {} if no key has such an effect.
         """
-        powers = [claim for claim in self.claims if claim.effect in effects]
-        if not powers or self.trusted_digest == self.digest:
+        powers = [claim for claim in claims if claim.effect in effects]
+        if not powers or self._is_digest_trusted(powers):
             return {}
         record = _read_records(self.user_config_dir).get(_get_record_key(self.home), {})
         if isinstance(record, str):
             return {OF_OLD: [claim.key for claim in powers]}
-        claimed = {claim.key for claim in self.claims}
+        claimed = {claim.key for claim in claims}
         by_reason = {
             NEW: [claim.key for claim in powers if claim.key not in record],
             CHANGED: [
@@ -220,6 +225,14 @@ class Trust:
             else [key for key in record if key not in claimed and not key.startswith(TEMPLATES)],
         }
         return {reason: keys for reason, keys in by_reason.items() if keys}
+
+    def _is_digest_trusted(self, powers: list[Claim]) -> bool:
+        """Whether the user trusts the digest of everything that the project claims, and that includes these."""
+        if self.trusted_digest is None or self.trusted_digest != self.digest:
+            return False
+        values = self._list_values()
+        # A template may be used that the digest doesn't cover: the path of a file that another one overrides.
+        return all(claim.key in values and values[claim.key] == claim.value for claim in powers)
 
     def _update_record(self, change: Callable[[Allowed], Allowed]) -> None:
         folder = self.user_config_dir
@@ -249,13 +262,16 @@ def read_trust(
     loaded: LoadedSettings,
     roles: Iterable[tuple[Role, Path]] = (),
     trusted_digest: str | None = None,
+    templates: Iterable[Claim] = (),
 ) -> Trust:
     """Return the trust of a project with these settings.
 
-    `roles`: the roles from its own role files, each with its file. `trusted_digest`: that of LOGIST_TRUST.
+    `roles`: the roles from its own role files, each with its file. `trusted_digest`: that of LOGIST_TRUST; with it,
+    `templates` are the claims of its job templates.
     """
     claims = (*_find_config_claims(loaded), *_find_role_claims(loaded.settings, roles))
-    return Trust(user_config_dir, home, claims, can_merge_automatically(loaded.settings), trusted_digest)
+    merges = can_merge_automatically(loaded.settings)
+    return Trust(user_config_dir, home, claims, merges, trusted_digest, tuple(templates))
 
 
 def _find_config_claims(loaded: LoadedSettings) -> Iterable[Claim]:

@@ -24,7 +24,7 @@ from logist.store import HISTORY, SCRUBS, SIGNATURES, WAIT, files, history, job_
 from logist.store.cleaned import UNDER_WAY
 from logist.store.entries import Position, suggest_restore
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
-from logist.store.listing import BATCHES, REBUILD, has_seen_all, list_job_ids, list_unpublished
+from logist.store.listing import BATCHES, REBUILD, has_seen_all, is_unpublished, list_job_ids
 from logist.store.settled_state import compute_checksum
 from logist.version import __version__
 
@@ -185,7 +185,7 @@ class JobDir:
         path = _job_path(jobs_dir, job_id)
         if not _is_directory(path) and os.path.lexists(jobs_dir / SCRUBS):
             store.scrubs.finish_scrubs(jobs_dir)
-        if not _is_directory(path) or _is_unpublished(path):
+        if not _is_directory(path) or is_unpublished(str(jobs_dir), job_id):
             fix = "to see all jobs, run: logist job list"
             raise UsageError(f"job {job_id!r} not found", where=str(jobs_dir), fix=fix)
         return cls(path, job_id)
@@ -563,12 +563,6 @@ def _job_path(jobs_dir: Path, job_id: str) -> Path:
         fix = f"job ids match {JOB_ID_PATTERN}; to see all jobs, run: logist job list"
         raise UsageError(f"invalid job id {job_id!r}", where="job id", fix=fix)
     return jobs_dir / job_id
-
-
-def _is_unpublished(path: Path) -> bool:
-    """True for a job that is not to be seen yet, because it is a part of a batch."""
-    # Almost always there is no batch, which is quicker to find out than to list.
-    return os.path.lexists(path.parent / BATCHES) and path.name in list_unpublished(str(path.parent))
 
 
 def _prepare_jobs_dir(jobs_dir: Path) -> None:

@@ -97,6 +97,12 @@ def list_unpublished(jobs_dir: str) -> frozenset[str]:
     return frozenset(job_id for each in lists for job_id in each or ())
 
 
+def is_unpublished(jobs_dir: str, job_id: str) -> bool:
+    """Whether a job must not be seen yet."""
+    # Almost always there is no batch, which is quicker to find out than to list.
+    return os.path.lexists(f"{jobs_dir}/{BATCHES}") and job_id in list_unpublished(jobs_dir)
+
+
 def read_unpublished(folder: str) -> dict[str, int] | None:
     """The jobs of the batch in `folder` and their inodes; None if they are published, or not complete."""
     try:

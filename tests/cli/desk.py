@@ -118,7 +118,7 @@ class Desk:
 
     def plain(self, text: str) -> str:
         text = text.replace(str(self.place), "<project>").replace(str(support.ROOT), "<logist>")
-        return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<time>", text)
+        return re.sub(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ| \d\d:\d\d\b)", "<time>", text)
 
 
 def _everything(master: int) -> list[bytes]:

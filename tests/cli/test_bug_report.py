@@ -86,6 +86,19 @@ def test_it_has_no_secret_no_name_no_prompt_and_no_content(desk: Desk, home: dic
         assert getpass.getuser() not in text
 
 
+def test_a_job_that_was_deleted_is_not_named_by_what_the_log_says_of_it(
+    desk: Desk, home: dict[str, str]
+) -> None:
+    assert desk("job", "cancel", "zeppelin-secret", env=home).code == 0
+    assert desk("job", "delete", "zeppelin-secret", "--yes", env=home).code == 0
+    assert desk("job", "show", "zeppelin-secret", env=home).code == 2
+    text = write_report(desk, home)
+    assert " info job_rested job-1: rests: STUCK (exit code 3)\n" in text
+    assert "job 'job-1' not found" in text
+    assert "job '<job>' not found" in text  # it never existed
+    assert "zeppelin" not in text
+
+
 def test_an_existing_file_stays(desk: Desk, home: dict[str, str]) -> None:
     write_report(desk, home)
     ran = desk("doctor", "--report", env=home)

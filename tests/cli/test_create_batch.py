@@ -177,6 +177,24 @@ def test_a_killed_command_leaves_all_jobs_or_none(desk: Desk, seed: int) -> None
     assert left(desk) == {"old", "x", "next", *ids}
 
 
+def test_a_batch_that_was_killed_while_its_jobs_got_their_names_can_be_tried_again(desk: Desk) -> None:
+    file = write_lines(desk, *({"id": f"j{number}", **GOOD} for number in range(3)))
+    assert desk("job", "create", "--batch", file).code == 0
+    folder = Path(desk.jobs, ".batches", "0123456789ab")  # as before its last step
+    folder.mkdir(parents=True)
+    Path(desk.jobs, "j2").rename(folder / "j2")
+    inodes = {f"j{number}": Path(desk.jobs, f"j{number}").stat().st_ino for number in range(2)}
+    (folder / "unpublished").write_text(json.dumps({**inodes, "j2": (folder / "j2").stat().st_ino}))
+    assert desk("job", "list").out == ""
+    for command in ("status", "show", "du"):
+        ran = desk("job", command, "j0")
+        assert (ran.code, ran.out) == (2, "")
+        assert "job 'j0' not found" in ran.err
+    ran = desk("job", "create", "--batch", file)
+    assert (ran.code, ran.out) == (0, "j0\nj1\nj2\n"), ran.err
+    assert left(desk) == {"j0", "j1", "j2"}
+
+
 def test_ctrl_c_leaves_nothing(desk: Desk) -> None:
     file = write_lines(desk, *({"id": f"j{number}", **GOOD} for number in range(60)))
     process = desk.started("job", "create", "--batch", file)

@@ -68,7 +68,22 @@ def test_a_job_that_ends_or_is_deleted_is_named_in_full(jobs: Desk) -> None:
     assert "zeta" in jobs("job", "cancel", "z", "--note", "no").out
     refused = jobs("job", "delete", "z")
     assert refused.code == 8
-    assert jobs("job", "delete", "z", "--yes").out == "zeta was deleted\n"
+    assert jobs("job", "delete", "zeta", "--yes").out == "zeta was deleted\n"
+
+
+def test_a_deletion_that_is_repeated_deletes_no_other_job(jobs: Desk) -> None:
+    jobs("job", "cancel", "fix", "fix-2")
+    jobs("job", "cancel", "zeta")
+    assert jobs("job", "delete", "fix-3", "--yes").code == 8
+    assert jobs("job", "delete", "fix-2", "--yes").code == 0
+    assert jobs("job", "delete", "fix", "--yes").code == 0
+    ran = jobs("job", "delete", "fix", "--yes")
+    assert (ran.code, ran.out) == (2, "")
+    assert (
+        "job 'fix' not found, and --yes needs complete ids (if you mean fix-3, use its complete id" in ran.err
+    )
+    assert jobs("job", "delete", "zeta", "--job", "fix", "--yes").code == 2
+    assert {"fix-3", "zeta"} <= {path.name for path in jobs.jobs.iterdir()}
 
 
 def test_several_jobs_and_standard_input(jobs: Desk) -> None:

@@ -375,6 +375,31 @@ def test_the_environment_trusts_exactly_the_settings_whose_digest_it_has(
     )
 
 
+def test_one_digest_trusts_the_config_and_the_templates(desk: Desk, user: dict[str, str]) -> None:
+    desk.settings("on_stuck: touch told\n")
+    template = desk.home / "templates" / "fix.yaml"
+    template.parent.mkdir()
+    template.write_text("prompt: Do it.\nauto_merge: true\n")
+    digest = desk("trust", "--print", env=user).out.strip()
+    trusting = user | {"LOGIST_TRUST": digest}
+    ran = desk("job", "create", "--from", "fix", "--id", "a", "--draft", env=trusting)
+    assert ran.code == 0, ran.err
+    ran = desk("run", env=trusting)
+    assert ran.code == 0, ran.err
+    template.write_text("prompt: Do it.\nauto_merge: true\napproval: none\n")
+    changed = desk("trust", "--print", env=user).out.strip()
+    for words in (("run",), ("job", "create", "--from", "fix")):
+        ran = desk(*words, env=trusting)
+        assert ran.code == 5
+        assert f"set LOGIST_TRUST={changed})" in ran.err
+    other = template.with_suffix(".yml")  # of two files with a name, the digest has the last one
+    other.write_text("prompt: Do it.\nauto_merge: true\n")
+    trusting = user | {"LOGIST_TRUST": desk("trust", "--print", env=user).out.strip()}
+    assert desk("job", "create", "--from", str(other), "--id", "b", env=trusting).code == 0
+    other.write_text("prompt: Do it.\nauto_merge: true\nreview_mode: yolo\n")
+    assert desk("job", "create", "--from", str(other), "--id", "c", env=trusting).code == 5
+
+
 def test_a_digest_does_not_depend_on_the_place_and_changes_with_roles_and_removed_keys(
     desk: Desk, user: dict[str, str], tmp_path: Path
 ) -> None:

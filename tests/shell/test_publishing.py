@@ -647,7 +647,10 @@ IN_THE_WAY: dict[str, tuple[Change, str]] = {
     "the branch of the job": (own_branch, "branch of the job itself"),
     "a branch of that name": (taken_branch, "can't move the branch logist/j: it has other commits"),
     "other commits": (rewritten, "has no common history"),
-    "the first commit is gone": (pruned, "is no longer in this repository"),
+    "the first commit is gone": (
+        pruned,
+        "is no longer in this repository .*move the work onto the current state: logist job update --job j --onto HEAD",
+    ),
     "a part only": (sparse, "only a part"),
     "a part only, said without a value": (sparse_without_a_value, "only a part"),
     "a file that git is to skip": (skipped, "set to skip .skip-worktree.: src/app.py"),

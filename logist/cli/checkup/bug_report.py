@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -53,12 +53,15 @@ _SHOWN_EVENTS = ("command_begun", "command_ended", "run_ended", "job_rested")
 jobs that wait have the reason, which may be the words of an agent."""
 _PLACES = re.compile(r"(?<![\w.-])/(?:home|Users)/[^/\s\"'`:,;)]+")
 _JOB_ID = r"(?<![\w-])(?:%s)(?![\w-])"
+_UNKNOWN_JOB = re.compile(r"(?<=job ')[^']+(?=')")
+"""How messages name a job that may not exist; ids are often made from titles."""
 
 
 class Cleaner:
     """Replaces what a stranger should not read: secrets, names of people, machines and jobs, directories, addresses."""
 
-    def __init__(self, project: ProjectContext) -> None:
+    def __init__(self, project: ProjectContext, logged_jobs: Iterable[str] = ()) -> None:
+        """`logged_jobs`: the jobs of the log, some of which may be deleted by now."""
         private = collect_private_values(project)
         environment = project.environment
         self._redact = project.redact_text
@@ -72,6 +75,7 @@ class Cleaner:
             ids = list(list_jobs(project.jobs_dir))
         except LogistError:
             ids = []
+        ids = list(dict.fromkeys([*ids, *logged_jobs]))
         for number, job_id in enumerate(ids, 1):
             self._jobs[job_id] = f"job-{number}"
         self._job = (
@@ -92,6 +96,7 @@ class Cleaner:
             text = f"{text[: email.start()]}<email>{text[email.end() :]}"
         if self._job is not None:
             text = self._job.sub(lambda match: self._jobs[match[0]], text)
+        text = _UNKNOWN_JOB.sub(lambda match: match[0] if match[0] in self._jobs.values() else "<job>", text)
         for names, stand_in in ((self._users, "<user>"), (self._hosts, "<host>")):
             for found in reversed(list(names.find(text))):
                 text = f"{text[: found.start()]}{stand_in}{text[found.end() :]}"
@@ -130,14 +135,15 @@ def write_report(text: str, path: str) -> None:
 
 def build_report(project: ProjectContext, report: Report, log_file: str | None) -> str:
     """Return the text of the report."""
-    cleaner = Cleaner(project)
+    events = _read_events(log_file)
+    cleaner = Cleaner(project, _list_logged_jobs(events))
     sections = (
         ("Versions", _list_versions()),
         ("Environment", _list_variables(project.environment)),
         ("Settings that are not the defaults", _list_settings(project)),
         ("Jobs", _list_counts(project)),
         ("Checks", (_format_finding(each.level, each.check, each.message) for each in report.findings)),
-        (f"Log (the last {LINES} events)", _list_events(log_file)),
+        (f"Log (the last {LINES} events)", _list_events(log_file, events)),
     )
     lines = [
         "Report of `logist doctor --report`, to attach to a bug report.",
@@ -215,19 +221,33 @@ def _format_finding(level: str, check: str, message: str) -> str:
     return f"{level}: {check}: {message}"
 
 
-def _list_events(log_file: str | None) -> Iterator[str]:
+def _read_events(log_file: str | None) -> list[Any]:
+    """Read the last events; None for a line that is not JSON."""
+    events: list[Any] = []
+    for line in _read_last_lines(log_file)[-LINES:] if log_file is not None else ():
+        try:
+            events.append(json.loads(line))
+        except (ValueError, RecursionError):
+            events.append(None)
+    return events
+
+
+def _list_logged_jobs(events: Sequence[Any]) -> list[str]:
+    jobs = (event.get("job") for event in events if isinstance(event, dict))
+    return [job for job in jobs if isinstance(job, str) and job]
+
+
+def _list_events(log_file: str | None, events: Sequence[Any]) -> Iterator[str]:
     """Yield the last events."""
     if log_file is None:
         yield "no log: neither --log-file nor LOGIST_LOG_FILE names one"
-        return
-    for line in _read_last_lines(log_file)[-LINES:]:
+    for event in events:
         try:
-            event = json.loads(line)
             is_problem = event["level"] in ("warning", "error") and event["fields"].get("code") != "waiting"
             is_shown = is_problem or event["event"] in _SHOWN_EVENTS
             text = f": {event['message']}" if is_shown else ""
             yield f"{event['time']} {event['level']} {event['event']} {event['job'] or ''}{text}"
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (TypeError, KeyError, AttributeError):
             yield "a line that is not an event"
 
 

@@ -101,7 +101,9 @@ def read_project_trust(
     if source != "project":
         return Trust(user, home)
     own = [(each.role, each.path) for each in _list_own_roles(home, roles)]
-    return read_trust(user, home, loaded, own, environment.trusted_digest())
+    digest = environment.trusted_digest()
+    templates = find_project_template_claims(environment, directory) if digest is not None else ()
+    return read_trust(user, home, loaded, own, digest, templates)
 
 
 def find_project_template_claims(

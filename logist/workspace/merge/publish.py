@@ -266,7 +266,9 @@ def _choose_parent(work: JobWork, target: Target) -> str | None:
         return None  # it started with an empty workspace
     short = work.base[:12]
     message = f"commit {short}, which the work is based on, is no longer in this repository"
-    raise Refused(message, where=str(target.place), fix="choose the repository that has it: --repo DIR")
+    update = f"logist job update --job {work.job_id} --onto HEAD"
+    fix = f"choose the repository that has it: --repo DIR; or move the work onto the current state: {update}"
+    raise Refused(message, where=str(target.place), fix=fix)
 
 
 def _is_updated_since(work: JobWork, target: Target, previous: str) -> bool:

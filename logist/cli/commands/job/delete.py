@@ -48,6 +48,8 @@ def delete(
     Refused for a job with changes that are not merged, except with --force, and for a child job that its parent still
     needs. A branch is deleted only if a merge of Logist has made it, if it is not checked out, and if it is merged; with
     --force also if it is not merged. With several jobs, the exit code is chosen as by `logist run`.
+
+    --yes needs complete ids: a command that is repeated must not delete another job.
     """
     from logist.cli.context import open_project
     from logist.jobs.steward.job_deletion import list_with_children, prune_branches, require_deletable
@@ -56,7 +58,7 @@ def delete(
         jobs = (*jobs, job_option)
     if not jobs and not prune:
         raise UsageError("missing job", fix="name the jobs to delete, or use --prune")
-    jobs = tuple(dict.fromkeys(expand_job_id(environment, name) for name in jobs))
+    jobs = tuple(dict.fromkeys(_choose_job(environment, name, is_asked=not yes) for name in jobs))
     project = open_project(environment, jobs_dir)
     wanted = list_with_children(project, jobs)
     if len(wanted) == 1:
@@ -68,6 +70,19 @@ def delete(
         raise errors[wanted[0]]
     pruned = prune_branches(project, force=force) if prune else []
     return _build_output(wanted, deleted, errors, pruned)
+
+
+def _choose_job(environment: Environment, name: str, *, is_asked: bool) -> str:
+    """Return the id of a job to delete.
+
+    Raises UsageError for the beginning of an id if no person is asked: once `fix` is deleted, the same command would name
+    `fix-2`, and delete that too.
+    """
+    job_id = expand_job_id(environment, name)
+    if not is_asked and job_id != name:
+        fix = f"if you mean {job_id}, use its complete id, or leave out --yes"
+        raise UsageError(f"job {name!r} not found, and --yes needs complete ids", where="--yes", fix=fix)
+    return job_id
 
 
 def _confirm(

@@ -22,6 +22,7 @@ from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
 from logist.store.cleaned import build_removal_data
+from logist.store.listing import is_unpublished
 from logist.store.settled_state import load_settled_state
 from logist.timestamps import format_local
 
@@ -58,8 +59,10 @@ def status(
 ) -> Output:
     """Show the status of a job, what it has used, and the next command."""
     chosen = choose_job_id(environment, job_argument, job_option)
-    folder = os.path.join(environment.jobs_dir_name(jobs_dir, get_current_directory()), chosen)
-    state = load_settled_state(folder) if is_job_id(chosen) else None
+    above = environment.jobs_dir_name(jobs_dir, get_current_directory())
+    folder = os.path.join(above, chosen)
+    is_known = is_job_id(chosen) and not is_unpublished(above, chosen)
+    state = load_settled_state(folder) if is_known else None
     if state is not None:
         try:
             return _show_status(environment, chosen, folder, state, (), verbose)

@@ -39,6 +39,8 @@ def test_a_run_says_what_it_does_and_why_in_the_log_and_on_standard_error(desk: 
     waiting = {line["job"]: line["fields"] for line in lines if line["event"] == "job_waits"}
     assert waiting.keys() == {"first", "second"}
     assert "approval" in waiting["first"]["waits"]
+    assert "first: APPROVAL_REQUIRED, waits for approval (logist job approve" in ran.err
+    assert "waits: " not in ran.err
     assert desk("run", "--log-file", "again").code == 11
     warned = [line for line in read_log(desk, "again") if line["event"] == "warning"]
     assert (

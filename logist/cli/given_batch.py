@@ -22,6 +22,7 @@ from logist.quick_tuple import NamedTuple
 from logist.store import jobdir
 
 NOTHING = "no job was created"
+ONE_PER_LINE = "write one JSON object per line"
 Fill = Callable[[Document], Document]
 """Returns the job.yaml for the document of a line."""
 
@@ -110,6 +111,8 @@ class Batch:
             elif not error.where.startswith(place):
                 error.where = f"{place}: {error.where}"
             error.message = f"{error.message}; {NOTHING}"
+            if error.message.startswith("invalid JSON") and not error.fix:
+                error.fix = ONE_PER_LINE
             raise
 
 
@@ -129,7 +132,7 @@ def _read_lines(name: str, shown: str) -> list[BatchLine]:
     except OSError as error:
         raise UsageError(f"can't read the batch: {error.strerror}", where=shown) from error
     if not lines:
-        raise InvalidFile(f"the batch is empty; {NOTHING}", where=shown, fix="write one JSON object per line")
+        raise InvalidFile(f"the batch is empty; {NOTHING}", where=shown, fix=ONE_PER_LINE)
     return lines
 
 

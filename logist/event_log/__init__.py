@@ -33,10 +33,10 @@ def is_on() -> bool:
     return _recorder is not None
 
 
-def report(event: LogEvent) -> None:
-    """Record an event, with the job that this thread works on. Never raises, never waits; does nothing if it is off."""
+def report(event: LogEvent, job_id: str | None = None) -> None:
+    """Record an event, with the given job, or else that of this thread. Never raises, never waits; does nothing if it is off."""
     if _recorder is not None:
-        _recorder.record(event, getattr(_thread, "job_id", None))
+        _recorder.record(event, job_id or getattr(_thread, "job_id", None))
 
 
 def set_recorder(recorder: EventRecorder | None) -> None:

@@ -190,7 +190,7 @@ class JobWaits(LogEvent):
     next_command: str | None
 
     def describe(self) -> str:
-        return f"waits: {self.waits}" + (f" ({self.next_command})" if self.next_command else "")
+        return self.waits + (f" ({self.next_command})" if self.next_command else "")
 
 
 @dataclass(frozen=True)

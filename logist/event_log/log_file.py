@@ -113,7 +113,7 @@ class LogFile:
     def _warn_once(self, error: OSError, action: str = "write") -> None:
         if not self._has_warned:
             self._has_warned = True
-            self._warn(f"can't {action} the log file {self.path}: {error.strerror}; the command goes on")
+            self._warn(f"can't {action} the log file {self.path}: {error.strerror}; the command continues")
 
     def _close(self) -> None:
         if self._fd is not None:

@@ -160,7 +160,7 @@ class Heartbeat:
                 os.unlink(temporary)
             if not self._has_warned:
                 self._has_warned = True
-                why = f"{error.strerror}; the run goes on"
+                why = f"{error.strerror}; the run continues"
                 self._project.say(f"warning: can't write the heartbeat file {self._path}: {why}")
 
 

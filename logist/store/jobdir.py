@@ -24,7 +24,14 @@ from logist.store import HISTORY, SCRUBS, SIGNATURES, WAIT, files, history, job_
 from logist.store.cleaned import UNDER_WAY
 from logist.store.entries import Position, suggest_restore
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
-from logist.store.listing import BATCHES, REBUILD, has_seen_all, is_unpublished, list_job_ids
+from logist.store.listing import (
+    BATCHES,
+    REBUILD,
+    build_not_found_error,
+    has_seen_all,
+    is_unpublished,
+    list_job_ids,
+)
 from logist.store.settled_state import compute_checksum
 from logist.version import __version__
 
@@ -186,8 +193,7 @@ class JobDir:
         if not _is_directory(path) and os.path.lexists(jobs_dir / SCRUBS):
             store.scrubs.finish_scrubs(jobs_dir)
         if not _is_directory(path) or is_unpublished(str(jobs_dir), job_id):
-            fix = "to see all jobs, run: logist job list"
-            raise UsageError(f"job {job_id!r} not found", where=str(jobs_dir), fix=fix)
+            raise build_not_found_error(str(jobs_dir), job_id)
         return cls(path, job_id)
 
     @contextmanager

@@ -20,6 +20,8 @@ REBUILD = "logist doctor --fix"
 """Recreates an unreadable state.json from the history."""
 
 CANDIDATES = 5
+COMPARED = 2_000
+"""With more jobs, an unknown id is not compared with theirs: it would take too long."""
 """How many jobs an error names."""
 BATCHES = ".batches"
 """The directory, in that of the jobs, where the jobs of batches are made; see `job_batches`."""
@@ -85,6 +87,19 @@ def find_job_id(jobs_dir: str, text: str) -> str:
         message = f"{text!r} is not unique: {len(ids):,} jobs have ids that begin with it"
         raise UsageError(message, where=jobs_dir, fix=f"type more of the id: {named}")
     return ids[0] if ids else text
+
+
+def build_not_found_error(jobs_dir: str, job_id: str) -> UsageError:
+    """The error for an unknown job, with the ids that look like it. Raises StorageError if the jobs can't be listed."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only this error needs it
+
+    fix = "to see all jobs, run: logist job list"
+    ids = list_job_ids(jobs_dir)
+    if not ids:
+        fix = "there are no jobs here: run the command in the directory of the project, or use --jobs-dir"
+    elif len(ids) <= COMPARED and (similar := get_close_matches(job_id, ids, n=3, cutoff=0.7)):
+        fix = f"did you mean {', '.join(f'`{each}`' for each in similar)}? {fix}"
+    return UsageError(f"job {job_id!r} not found", where=jobs_dir, fix=fix)
 
 
 def list_unpublished(jobs_dir: str) -> frozenset[str]:

@@ -81,6 +81,7 @@ GOOD = {"prompt": "x"}
     [
         ((GOOD, {"promt": "x"}), 5, "batch.jsonl:2: unknown key `promt`; no job was created (did you mean `prompt`?)"),
         ((GOOD, GOOD, '{"prompt": "x"'), 5, "batch.jsonl:3:15: invalid JSON: Expecting ',' delimiter"),
+        (('[{"prompt": "x"},',), 5, "batch.jsonl:1:18: invalid JSON: Expecting value; no job was created (write one JSON object per line)"),
         ((GOOD, "", GOOD), 5, "batch.jsonl:2: the line is empty; no job was created"),
         ((GOOD, " \t"), 5, "batch.jsonl:2: the line is empty"),
         ((GOOD, '{"prompt": "a", "prompt": "b"}'), 5, "batch.jsonl:2:17: duplicate key `prompt`"),

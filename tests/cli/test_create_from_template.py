@@ -86,9 +86,9 @@ def test_a_list_and_an_object_are_values_too(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--from", "fix"], 2, "fix.yaml:2: missing value for `issue`, `title`, `rank`, `area`, `cents`, `review` (to set it: --set issue=VALUE"),
+        (["--from", "fix"], 2, "fix.yaml:2: missing value for `issue`, `title`, `rank`, `area`, `cents`, `review` (to set them: --set issue=VALUE --set title=VALUE "),
         (["--from", "fix", *give(*VALUES[1:])], 2, "fix.yaml:2: missing value for `issue`"),
-        (["--from", "fix", *give(*VALUES, "titel=x")], 2, "titel: the template fix.yaml has no value `titel` (did you mean `title`?)"),
+        (["--from", "fix", *give(*VALUES, "titel=x")], 2, "fix.yaml: the template has no placeholder `titel` (did you mean `title`?)"),
         (["--from", "fix", *give(*VALUES, "issue=13")], 2, "--set: two values for `issue`"),
         (["--from", "fix", "--set", "issue"], 2, "--set: missing '=' in 'issue' (use --set NAME=VALUE)"),
         (["--from", "fix", *give("issue=1", "title=t", "rank=high", "area=x", "cents=1", "review=true")], 5, 'fix.yaml:7: `rank` must be an integer, not "high"'),
@@ -96,7 +96,8 @@ def test_a_list_and_an_object_are_values_too(desk: Desk) -> None:
         (["--from", "no/such.yaml"], 2, "--from: template file not found: no/such.yaml"),
         (["--from", "broken"], 5, "broken.yaml:1: `prompt`: `if` needs a path"),
         (["--from", "misspelled", "--set", "x=1"], 5, "misspelled.yaml:1: unknown key `promt` (did you mean `prompt`?)"),
-        (["--from", "empty", "--set", "x=1"], 2, "x: the template empty.yaml has no value `x` (it has no values)"),
+        (["--from", "empty", "--set", "x=1"], 2, "empty.yaml: the template has no placeholder `x` (it has no placeholders)"),
+        (["--from", "bare", "--set", "x=1"], 5, 'bare.yaml:1:10: keys must be text, not a list or a mapping (write placeholders in quotes: "{{NAME}}")'),
         (["--from", "fix", "spec.yaml"], 2, "can't use SPEC and --from together"),
     ],
 )  # fmt: skip
@@ -105,6 +106,7 @@ def test_what_is_wrong_is_said_with_its_place(desk: Desk, words: list[str], code
     write_template(desk, "prompt: '{{x}} {{if}}'\n", "broken.yaml")
     write_template(desk, "promt: '{{x}}'\n", "misspelled.yaml")
     write_template(desk, "prompt: x\n", "empty.yaml")
+    write_template(desk, "prompt: {{x}}\n", "bare.yaml")
     ran = desk("job", "create", *words)
     assert (ran.code, left(desk)) == (code, set())
     assert message in ran.err
@@ -115,7 +117,8 @@ def test_a_line_of_a_batch_is_named_too(desk: Desk) -> None:
     file = write_lines(desk, {"what": "x"}, {"waht": "x"})
     ran = desk("job", "create", "--from", "fix", "--batch", file)
     assert (ran.code, left(desk)) == (2, set())
-    assert "batch.jsonl:2: waht: the template fix.yaml has no value `waht`; no job was created" in ran.err
+    assert "batch.jsonl:2: " in ran.err
+    assert "fix.yaml: the template has no placeholder `waht`; no job was created" in ran.err
     ran = desk("job", "create", "--from", "fix", "--batch", write_lines(desk, {"what": "x"}, {}))
     assert "batch.jsonl:2: " in ran.err
     assert "fix.yaml:1: missing value for `what`; no job was created" in ran.err

@@ -68,12 +68,23 @@ def test_it_says_what_it_removes_and_what_it_keeps(desk: Desk) -> None:
     ran = desk("gc", "--older-than", "0d")
     assert ran.out.splitlines()[1:] == [
         f"removed 1 job: {ran.out.split(chr(9))[0]}",
-        "kept jobs: 1 that have not ended",
+        "kept jobs: 1 not ended yet",
     ]
     assert not desk.job("old").exists()
     assert desk("gc", "--older-than", "30d").out == (
-        "nothing to remove\nkept jobs: 1 that have not ended, 1 that ended later than that\n"
+        "nothing to remove\nkept jobs: 1 not ended yet, 1 ended later than that\n"
     )
+
+
+def test_a_directory_without_jobs_is_named(desk: Desk) -> None:
+    """As in a cron line that begins in the wrong directory."""
+    for options in ((), ("--dry-run",)):
+        ran = desk("gc", "--older-than", "30d", *options)
+        assert (ran.code, ran.out) == (0, "nothing to remove\n")
+        assert ran.err.startswith(f"{desk.jobs}: no jobs found (")
+    ran = desk("run")
+    assert (ran.code, ran.out) == (0, "no ready jobs\n")
+    assert ran.err.startswith(f"{desk.jobs}: no jobs found (")
 
 
 @pytest.mark.parametrize("age", ["", "30", "d", "-1d", "30d ago", "1y"])
@@ -135,6 +146,7 @@ def test_a_person_at_a_terminal_is_asked(desk: Desk) -> None:
     for keys, code in ((b"n\n", 8), (b"y\n", 0)):
         with Terminal(desk, "gc", "--older-than", "0d") as terminal:
             terminal.wait_for("delete 1 job with all files (")
+            terminal.wait_for("): j1?")
             terminal.type(keys)
             assert terminal.process.wait(support.CRASHED) == code
         assert desk.job("j1").exists() is (code == 8)
@@ -214,6 +226,24 @@ def test_it_works_on_a_full_disk(desk: Desk, tmp_path: Path, options: tuple[str,
         assert names == (["j1", "j2"] if options else [])
         for name in names:
             assert desk("job", "verify", name, env=env).code == 0
+
+
+def test_a_scrub_on_a_full_disk_names_the_place_and_changes_nothing(desk: Desk, tmp_path: Path) -> None:
+    with small_disk(tmp_path) as place:
+        jobs = place / "jobs"
+        jobs.mkdir()
+        env = {"LOGIST_JOBS_DIR": str(jobs)}
+        assert (
+            desk("job", "create", "--id", "j", "--prompt", "By Anna Schmidt.", "--no-repo", env=env).code == 0
+        )
+        before = (jobs / "j" / "jobHistory.json").read_bytes()
+        Filler(place / "filler").fill()
+        ran = desk("job", "scrub", "j", "--pattern", "Anna Schmidt", "--yes", env=env)
+        assert ran.code == 1
+        assert ran.err.startswith(f"error: {jobs}"), ran.err
+        assert "No space left on device (free some disk space and run the command again" in ran.err
+        assert (jobs / "j" / "jobHistory.json").read_bytes() == before
+        assert desk("job", "verify", "j", env=env).code == 0
 
 
 def test_it_works_beside_a_run(desk: Desk) -> None:

@@ -167,3 +167,17 @@ def test_open_runs_the_editor_on_a_terminal(
     env = {"VISUAL": f"{make_editor(tmp_path / 'my editor', editor)!r} --wait"} if editor else {}
     seen = desk.on_terminal("open", "j1", columns=400, env=env, stdin_too=True)
     assert expected.format(workspace=desk.job() / "workspace") in seen
+
+
+def test_a_scrub_says_where_it_is_recorded_and_how_to_verify_it(desk: Desk) -> None:
+    desk.create("j", prompt="By Anna Schmidt.")
+    file = desk.place / "j.tar.gz"
+    assert desk("job", "pack", "j", "-o", str(file)).code == 0
+    words = ("--pattern", "Anna Schmidt", "--note", "customer data", "--yes")
+    ran = desk("job", "scrub", "j", *words, "--jobs-dir", str(desk.jobs))
+    assert ran.out.splitlines()[1] == (
+        f"recorded as interaction 2; to verify: logist job verify --jobs-dir {desk.jobs} --job j"
+    )
+    assert "(customer data)" in desk("job", "verify", "j").out
+    ran = desk("job", "scrub", str(file), *words)
+    assert ran.out.splitlines()[1] == f"recorded as interaction 2 in {file}, and verified"

@@ -64,6 +64,18 @@ def test_an_ambiguous_beginning_names_the_candidates(jobs: Desk) -> None:
     assert jobs("job", "status", "nothing").code == 2
 
 
+def test_an_unknown_id_names_similar_ones(jobs: Desk) -> None:
+    for words in (("job", "status", "zeat"), ("job", "du", "zeat")):
+        ran = jobs(*words)
+        assert ran.code == 2
+        assert "job 'zeat' not found (did you mean `zeta`? to see all jobs, run: logist job list)" in ran.err
+
+
+def test_a_directory_without_jobs_is_likely_the_wrong_one(desk: Desk) -> None:
+    ran = desk("job", "status", "zeta")
+    assert (ran.code, "run the command in the directory of the project" in ran.err) == (2, True)
+
+
 def test_a_job_that_ends_or_is_deleted_is_named_in_full(jobs: Desk) -> None:
     assert "zeta" in jobs("job", "cancel", "z", "--note", "no").out
     refused = jobs("job", "delete", "z")

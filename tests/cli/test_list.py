@@ -231,6 +231,14 @@ def test_no_jobs(desk: Desk) -> None:
     assert ran.err == f'{desk.jobs}: no jobs found (logist job create --prompt "...")\n'
 
 
+def test_filters_that_no_job_passes(three: Desk) -> None:
+    ran = three("job", "list", "--grep", "nowhere")
+    assert (ran.code, ran.out) == (0, "")
+    assert (
+        ran.err == f"{three.jobs}: no job passes the filters, of 3 jobs (to see all jobs: logist job list)\n"
+    )
+
+
 def test_json_and_jsonl_are_the_same_rows(three: Desk) -> None:
     rows = three("job", "list", "--json").json["data"]
     assert [row["id"] for row in rows] == ["new", "stuck", "draft"]

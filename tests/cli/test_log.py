@@ -39,6 +39,15 @@ def test_a_run_says_what_it_does_and_why_in_the_log_and_on_standard_error(desk: 
     waiting = {line["job"]: line["fields"] for line in lines if line["event"] == "job_waits"}
     assert waiting.keys() == {"first", "second"}
     assert "approval" in waiting["first"]["waits"]
+    assert "first: APPROVAL_REQUIRED, waits for approval (logist job approve" in ran.err
+    assert "waits: " not in ran.err
+    assert desk("run", "--log-file", "again").code == 11
+    warned = [line for line in read_log(desk, "again") if line["event"] == "warning"]
+    assert (
+        [line["job"] for line in warned]
+        == [line["fields"]["target"] for line in warned]
+        == ["first", "second"]
+    )
     assert "first: next, by rank (0)" in ran.err
     assert "first: interaction 2 (ask) recorded: PENDING -> REVIEW_REQUIRED, $0.0300" in ran.err
     assert "the words of the prompt" not in (desk.place / "log").read_text("utf-8")

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import pytest
 
-from logist.cli.show import glance, render
-from logist.cli.show.output import Output, Screen, StreamedRows, StyledText, TextTable
+from logist.cli.show import glance, pasting, render
+from logist.cli.show.output import Command, Output, Screen, StreamedRows, StyledText, TextTable
 from logist.config.environment import Environment
 from logist.core.machine import advice
 from logist.core.model import Status
@@ -41,6 +41,14 @@ def test_styles_only_where_wanted() -> None:
     line = (StyledText("bad", "red bold"), " and ", StyledText("good"))
     assert render.style_line(line, False) == "bad and good"
     assert render.style_line(line, True) == "\x1b[31m\x1b[1mbad\x1b[0m and good"
+
+
+def test_a_styled_text_is_a_line_too() -> None:
+    line = StyledText("to verify: logist job verify --job j", "dim")
+    assert render.style_line(line, False) == line.text
+    assert render.style_line(render.cut_line(line, Screen(9, False, True)), False) == "to verif…"
+    lines = pasting.add_jobs_dir_to_output(Output({}, [Command("logist gc", "dim")]), "d").lines
+    assert [render.style_line(each, False) for each in lines] == ["logist gc --jobs-dir d"]
 
 
 def test_every_status_has_a_command_and_most_a_colour() -> None:

@@ -75,6 +75,9 @@ def test_a_conflict_is_refused_with_the_files_and_the_way_out(cli: RunLogist, mo
     dry = cli("job", "update", "j", "--dry-run")
     assert (dry.code, "  conflict: src/app.py (both changed it)" in dry.out) == (8, True)
     assert "logist job update --job j --resolve" in dry.err
+    for options in ((), ("--dry-run",)):
+        ran = cli("job", "update", "j", "--onto", "HEAD", "--repo", str(moved), *options)
+        assert f"logist job update --job j --onto HEAD --repo {moved} --resolve" in ran.err
     resolved = cli("job", "update", "j", "--resolve")
     assert resolved.code == 0
     assert "1 conflict" in resolved.out

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from logist.jobs.steward.retention import GarbageCollection, RemovedFiles, SparedJob
 
 HEAD = ("FREES", "ENDED", "JOB")
+NAMED = 5
+"""Maximum number of jobs that the question names."""
 COUNTED = {
-    "not_ended": "have not ended",
+    "not_ended": "not ended yet",
     "too_new": "ended later than that",
-    "cleaned": "have only their history left",
+    "cleaned": "with only the history left",
 }
 """Reasons for which jobs are only counted, except in a dry run."""
 
@@ -80,6 +82,13 @@ def gc(
             return _build_output(found, keep_history=keep_history, dry_run=False)
         _confirm(environment, found, keep_history=keep_history)
     found = collect_garbage(project, older_than, keep_history=keep_history, dry_run=dry_run)
+    if not (
+        found.removed or found.kept or found.freed
+    ):  # likely the wrong directory, as in cron without a cd
+        from logist.cli.show.job_rows import note_no_jobs
+
+        output = _build_output(found, keep_history=keep_history, dry_run=dry_run)
+        return output._replace(diagnostics=note_no_jobs(str(project.jobs_dir)))
     if not (dry_run or keep_history):
         _unselect(project, found)
     return _build_output(found, keep_history=keep_history, dry_run=dry_run)
@@ -88,14 +97,16 @@ def gc(
 def _confirm(environment: Environment, found: GarbageCollection, *, keep_history: bool) -> None:
     from logist.cli.show import render
 
-    jobs, size = format_count(len(found.removed), "job"), format_bytes(found.freed)
+    names = [each.job_id for each in found.removed]
+    named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+    jobs, size = format_count(len(names), "job"), format_bytes(found.freed)
     what = (
         f"remove workspace, checkpoints and logs of {jobs}"
         if keep_history
         else f"delete {jobs} with all files"
     )
-    if not render.ask_to_confirm(f"{what} ({size})? This can't be undone.", environment):
-        fix = "to see what it would be, add --dry-run; to confirm, --yes"
+    if not render.ask_to_confirm(f"{what} ({size}): {named}? This can't be undone.", environment):
+        fix = "to see what would be removed, add --dry-run; to confirm, --yes"
         raise Refused("nothing was removed: it was not confirmed", fix=fix)
 
 
@@ -175,7 +186,7 @@ def _count_kept(found: GarbageCollection, *, dry_run: bool) -> Iterator[Line]:
             if each.reason.value in COUNTED:
                 yield f"kept {each.job_id}: {each.why}"
         return
-    counted = ", ".join(f"{counts[reason]} that {text}" for reason, text in COUNTED.items() if counts[reason])
+    counted = ", ".join(f"{counts[reason]:,} {text}" for reason, text in COUNTED.items() if counts[reason])
     if counted:
         yield f"kept jobs: {counted}"
 

@@ -23,7 +23,7 @@ from logist.cli.options import (
     quiet_option,
 )
 from logist.cli.shell_values import complete_file
-from logist.cli.show import render
+from logist.cli.show import job_rows, render
 from logist.cli.show.output import Diagnostic, Line, Output
 from logist.cli.stops import report_upgrade, stop_on_signals, survive_hangup
 from logist.config.environment import Environment
@@ -32,6 +32,7 @@ from logist.errors import Refused
 from logist.event_log import events
 from logist.lazy_modules import load_all
 from logist.quick_tuple import NamedTuple
+from logist.store.listing import list_job_ids
 
 if TYPE_CHECKING:
     from logist.errors import LogistError
@@ -169,6 +170,7 @@ def run(
             *map(_warn_waiting, listed),
             *_note_more(held, listed),
             *_note_other_runs(display.left_to_others),
+            *_note_no_jobs(project, rows or held),
         ),
         code,
     )
@@ -286,6 +288,13 @@ def _list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
 
 def _warn_waiting(held: HeldUp) -> Diagnostic:
     return Diagnostic("warning", "waiting", held.waits, held.job_id, held.next_command)
+
+
+def _note_no_jobs(project: ProjectContext, handled: Sequence[object]) -> tuple[Diagnostic, ...]:
+    """Name the directory if it has no jobs: it may be the wrong one."""
+    if handled or list_job_ids(str(project.jobs_dir)):
+        return ()
+    return job_rows.note_no_jobs(str(project.jobs_dir))
 
 
 def _note_more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ...]:

@@ -36,7 +36,7 @@ class DrawnText(NamedTuple):
     text: str
 
 
-Line = str | tuple[StyledText | str, ...] | DrawnText
+Line = str | StyledText | tuple[StyledText | str, ...] | DrawnText
 
 
 class Screen(NamedTuple):

@@ -18,7 +18,7 @@ from logist.cli.show.output import (
     StyledText,
 )
 
-_COMMAND = re.compile(r"\blogist (?:job [a-z]+|run|doctor)\b")
+_COMMAND = re.compile(r"\blogist (?:job [a-z]+|run|doctor|du|gc)\b")
 _COMMANDS = ("next_command", "switch_command", "read_command", "poststep_command", "command")
 """Keys of JSON data that hold commands."""
 _ROWS = ("jobs", "waiting", "workflow", "children", "commands")
@@ -67,6 +67,8 @@ def _convert_drawing(
 def _convert_line(line: Line, jobs_dir: str) -> Line:
     if isinstance(line, str | DrawnText):
         return line
+    if isinstance(line, StyledText):
+        return _convert_span(line, jobs_dir)
     return tuple(_convert_span(span, jobs_dir) for span in line)
 
 

@@ -331,7 +331,7 @@ def style_line(line: Line, color: bool) -> str:
     """Return a line for the terminal: cleaned, and colored if wanted."""
     if isinstance(line, DrawnText):
         return line.text
-    spans = (line,) if isinstance(line, str) else line
+    spans = (line,) if isinstance(line, str | StyledText) else line  # StyledText is a tuple itself
     return "".join(_style_span(span, color) for span in spans)
 
 
@@ -416,7 +416,7 @@ def cut_line(line: Line, screen: Screen) -> Line:
     room = screen.columns
     if isinstance(line, DrawnText):
         return line
-    for span in (line,) if isinstance(line, str) else line:
+    for span in (line,) if isinstance(line, str | StyledText) else line:
         text, style = (span.text, span.style) if isinstance(span, StyledText) else (span, "")
         text = clean_for_terminal(text)
         kept.append(StyledText(shorten_for_terminal(text, room) if room > 0 else "", style))
@@ -593,7 +593,8 @@ def _report_diagnostics(diagnostics: tuple[Diagnostic, ...]) -> None:
         for each in diagnostics:
             kind = {"error": events.ErrorPrinted, "warning": events.WarningPrinted}.get(each.severity)
             if kind is not None and each.code != "log_file":
-                event_log.report(kind(each.code, each.message, each.target, each.fix))
+                job_id = each.target if each.code == "waiting" else None  # else it can be a file or an option
+                event_log.report(kind(each.code, each.message, each.target, each.fix), job_id)
 
 
 def _format_diagnostic(item: Diagnostic) -> Line:

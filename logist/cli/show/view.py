@@ -125,7 +125,7 @@ def _detail_lines(entry: Interaction, job: str, jobs_dir: Path | None) -> Iterat
 
 def prefix_lines(job: str, lines: list[Line]) -> list[Line]:
     """Return the lines, each with the job id before it."""
-    return [(f"{job} ", *((line,) if isinstance(line, str) else line)) for line in lines]
+    return [(f"{job} ", *((line,) if isinstance(line, str | StyledText) else line)) for line in lines]
 
 
 def status_lines(result: CommandResult) -> list[Line]:

@@ -77,7 +77,14 @@ def list_template_files(layer: Path) -> list[Path]:
 
 def load_template(path: Path) -> JobTemplate:
     """Read a template. Raises InvalidFile for a field that no job has, and for an invalid placeholder."""
-    document = documents.read_document(path)
+    try:
+        document = documents.read_document(path)
+    except InvalidFile as error:
+        if not error.fix and error.message.startswith(
+            "keys must be text"
+        ):  # YAML reads {{NAME}} as a mapping
+            error.fix = 'write placeholders in quotes: "{{NAME}}"'
+        raise
     for problem in documents.find_unknown_keys(JobSpec, document).values():
         raise problem
     names: set[str] = set()
@@ -98,8 +105,8 @@ def fill_template(template: JobTemplate, values: Mapping[str, Any], typed: Mappi
     """
     data = {**typed, **values}
     for name in sorted(data.keys() - template.names):
-        fix = documents.suggest_names(name, template.names) or "it has no values"
-        raise UsageError(f"the template {template.path.name} has no value `{name}`", where=name, fix=fix)
+        fix = documents.suggest_names(name, template.names) or "it has no placeholders"
+        raise UsageError(f"the template has no placeholder `{name}`", where=str(template.path), fix=fix)
 
     missing: dict[str, FieldPath] = {}
 
@@ -122,7 +129,9 @@ def fill_template(template: JobTemplate, values: Mapping[str, Any], typed: Mappi
     if missing:
         name, place = next(iter(missing.items()))
         message = f"missing value for {', '.join(f'`{each}`' for each in missing)}"
-        fix = f"to set it: --set {name}=VALUE, or `{name}` in the line of a batch"
+        options = " ".join(f"--set {each}=VALUE" for each in missing)
+        it = "it" if len(missing) == 1 else "them"
+        fix = f"to set {it}: {options}, or the same names in the lines of a batch"
         raise UsageError(message, where=_locate(template.document, place), fix=fix)
     return replace(template.document, data=filled)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from logist.core.history import fold
@@ -67,10 +68,18 @@ def update_job(
         if not update.is_needed:
             result = CommandResult(job_id, session.state, tuple(pending_entries))
             return UpdateResult(result, update)
-        updated, recorded = _merge_and_record(session, target, update, resolve=resolve, note=note)
+        advice = None if resolve else build_resolve_command(job_id, onto, repository)
+        updated, recorded = _merge_and_record(session, target, update, advice=advice, note=note)
         warnings = source_repository.find_uncommitted_warnings(target.top) if onto is None else ()
         result = CommandResult(job_id, session.state, (*pending_entries, *recorded), warnings=warnings)
         return UpdateResult(result, updated)
+
+
+def build_resolve_command(job_id: str, onto: str | None, repository: Path | None) -> str:
+    """The command that does the same update and lets the agent resolve its conflicts."""
+    onto_option = f" --onto {quote(onto)}" if onto is not None else ""
+    repo_option = f" --repo {quote(str(repository))}" if repository is not None else ""
+    return f"logist job update --job {job_id}{onto_option}{repo_option} --resolve"
 
 
 def _preview_update(session: Session, repository: Path | None, onto: str | None) -> UpdateResult:
@@ -125,13 +134,13 @@ def _find_update(session: Session, target: Target, onto: str | None) -> SourceUp
 
 
 def _merge_and_record(
-    session: Session, target: Target, update: SourceUpdate, *, resolve: bool, note: str | None
+    session: Session, target: Target, update: SourceUpdate, *, advice: str | None, note: str | None
 ) -> tuple[SourceUpdate, list[Interaction]]:
     spec, changed = session.detect_spec_change()
     workspace = session.project.open_workspace(session.job)
     ours = workspace.create_checkpoint("before update").commit
     with merging.draft_update(workspace.git, target, update, ours, beside=True) as draft:
-        _require_resolvable(session, spec, draft, resolve=resolve)
+        _require_resolvable(session, spec, draft, advice)
         note = _join_notes(session, draft, note)
         command = _build_command(session, draft.update, note)
         after = steward.apply_command(Kind.UPDATE, session.state.place, command, spec, job=session.job.id)
@@ -152,8 +161,10 @@ def _merge_and_record(
     return draft.update, recorded
 
 
-def _require_resolvable(session: Session, spec: EffectiveSpec, draft: UpdateDraft, *, resolve: bool) -> None:
-    """Raise Refused if files conflict, unless an agent can resolve that."""
+def _require_resolvable(
+    session: Session, spec: EffectiveSpec, draft: UpdateDraft, advice: str | None
+) -> None:
+    """Raise Refused if files conflict, unless an agent can resolve that; `advice`: the command that lets it, if that is not wanted yet."""
     update, job_id = draft.update, session.job.id
     if not update.conflicts:
         return
@@ -162,8 +173,8 @@ def _require_resolvable(session: Session, spec: EffectiveSpec, draft: UpdateDraf
     if lost:
         fix = f"move them away in {session.job.workspace}, then run the command again"
         raise Refused(f"{told}; these files of the workspace would be lost", where=job_id, fix=fix)
-    if not resolve:
-        fix = f"to have the agent resolve that as its next task: logist job update --job {job_id} --resolve"
+    if advice is not None:
+        fix = f"to have the agent resolve that as its next task: {advice}"
         raise Refused(told, where=job_id, fix=fix)
     name, _ = fold.find_doer(spec, session.state)
     if not session.project.roles.get(name).permissions.allows(Permission.WRITE_FILES):

@@ -16,7 +16,7 @@ from logist.core.text.counts import format_bytes, format_count
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import UsageError
 from logist.store.disk_usage import DiskUsage, measure_folder, measure_job
-from logist.store.listing import find_job_id, is_unpublished, list_job_ids
+from logist.store.listing import build_not_found_error, find_job_id, is_unpublished, list_job_ids
 
 HEAD = ("TOTAL", "WORKSPACE", "GIT", "HISTORY", "LOGS", "JOB")
 SETUP, PACKS = ".setup", ".packs"
@@ -81,9 +81,7 @@ def _require_job(folder: str, job_id: str) -> str:
         raise UsageError(f"invalid job id {job_id!r}", where="job id", fix=fix)
     path = os.path.join(folder, job_id)
     if os.path.islink(path) or not os.path.isdir(path) or is_unpublished(folder, job_id):
-        raise UsageError(
-            f"job {job_id!r} not found", where=folder, fix="to see all jobs, run: logist job list"
-        )
+        raise build_not_found_error(folder, job_id)
     return job_id
 
 

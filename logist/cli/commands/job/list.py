@@ -22,8 +22,10 @@ from logist.cli.show.output import (
     TextTable,
 )
 from logist.config.environment import Environment
+from logist.core.text.counts import format_count
 from logist.errors import UsageError
 from logist.store.job_index import JobFilter, JobOrder
+from logist.store.listing import list_job_ids
 from logist.store.snooze import LATEST
 
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
@@ -112,7 +114,7 @@ def list_(
     order = JobOrder(sort.removeprefix("-"), sort.startswith("-"))
     listing = job_rows.read_listing(folder, wanted, order, limit, refresh=refresh)
     if listing.is_empty:
-        return Output([], diagnostics=listing.problems or job_rows.note_no_jobs(folder))
+        return Output([], diagnostics=listing.problems or _note_nothing_listed(folder, wanted))
     notes = tuple(Diagnostic("info", "waiting", text, job_id, None) for job_id, text in listing.waits)
     rows: Iterable[tuple[StyledText | str, ...]] = listing.iter_cells()
     if environment.has_color(sys.stdout.isatty()):
@@ -123,6 +125,14 @@ def list_(
         table=TextTable(HEAD, rows),
         on_terminal=lambda screen: _draw_rows(list(listing.iter_rows()), screen),
     )
+
+
+def _note_nothing_listed(folder: str, wanted: JobFilter) -> tuple[Diagnostic, ...]:
+    count = 0 if wanted.is_empty else len(list_job_ids(folder))
+    if not count:
+        return job_rows.note_no_jobs(folder)
+    message = f"no job passes the filters, of {format_count(count, 'job')}"
+    return (Diagnostic("info", "none_pass", message, folder, "to see all jobs: logist job list"),)
 
 
 def _parse_since(text: str, now: float) -> str:

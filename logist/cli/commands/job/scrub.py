@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.options import choose_job_id, job_options
-from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_notes
+from logist.cli.show.output import Command, Diagnostic, Line, Output, StyledText, make_notes
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
@@ -29,7 +29,7 @@ MOST = 1 << 18
 @click.command("scrub")
 @click.option("--value-from-stdin", is_flag=True, help="Read the text to erase from standard input.")
 @click.option("--pattern", metavar="REGEX", help="Erase all texts that this regular expression matches.")
-@click.option("--reason", metavar="TEXT", help="Why, for the history. Don't name the text itself.")
+@click.option("--note", metavar="TEXT", help="Reason, recorded in the history. Don't name the text itself.")
 @click.option("--forks", is_flag=True, help="Also scrub the jobs that were forked from this one.")
 @click.option("--dry-run", is_flag=True, help="Only count the places.")
 @click.option("--force", is_flag=True, help="Allow a text with fewer than 6 characters.")
@@ -43,7 +43,7 @@ def scrub(
     jobs_dir: str | None,
     value_from_stdin: bool,
     pattern: str | None,
-    reason: str | None,
+    note: str | None,
     forks: bool,
     dry_run: bool,
     force: bool,
@@ -74,11 +74,11 @@ def scrub(
     value = None if pattern is not None else _read_value(from_stdin=value_from_stdin)
     if value is not None:
         require_erasable([value], force=force)  # rather than ask, and then refuse
-    options = ScrubOptions(value, pattern, reason, forks, force, dry_run)
+    options = ScrubOptions(value, pattern, note, forks, force, dry_run)
     if not (yes or dry_run):
         _confirm(environment, jobs, can_ask=not value_from_stdin)
     result = scrub_pack(project, file, options) if file else scrub_job(project, jobs[0], options)
-    return _build_output(project, result, options)
+    return _build_output(project, result, options, file)
 
 
 def _find_file(argument: str | None) -> Path | None:
@@ -116,7 +116,9 @@ def _confirm(environment: Environment, jobs: list[str], *, can_ask: bool) -> Non
         raise Refused("nothing was changed: it was not confirmed", fix=fix)
 
 
-def _build_output(project: ProjectContext, result: ScrubResult, options: ScrubOptions) -> Output:
+def _build_output(
+    project: ProjectContext, result: ScrubResult, options: ScrubOptions, file: Path | None
+) -> Output:
     data = {
         "dry_run": options.dry_run,
         "places": result.places,
@@ -127,7 +129,7 @@ def _build_output(project: ProjectContext, result: ScrubResult, options: ScrubOp
     remaining = tuple(
         Diagnostic("warning", "remaining", each.place, fix=each.fix) for each in result.remaining
     )
-    lines = [line for job in result.jobs for line in _format_job(job, is_dry=options.dry_run)]
+    lines = [line for job in result.jobs for line in _format_job(job, file, is_dry=options.dry_run)]
     code = REMAINS if remaining else 0
     return Output(data, lines, (*make_notes(notes), *remaining), code)
 
@@ -145,7 +147,7 @@ def _build_row(job: ScrubbedJob) -> dict[str, Any]:
     }
 
 
-def _format_job(job: ScrubbedJob, *, is_dry: bool) -> Iterator[Line]:
+def _format_job(job: ScrubbedJob, file: Path | None, *, is_dry: bool) -> Iterator[Line]:
     name = StyledText(job.job_id, "bold")
     if job.sequence is None:
         yield (name, ": the text was not found; nothing was changed")
@@ -164,7 +166,7 @@ def _format_job(job: ScrubbedJob, *, is_dry: bool) -> Iterator[Line]:
             f"{differing} replay differently because of it; a replay says so, and doesn't fail", "dim"
         )
     if not is_dry:
-        yield StyledText(
-            f"recorded as interaction {job.sequence:,}; to verify: logist job verify --job {job.job_id}",
-            "dim",
-        )
+        recorded = f"recorded as interaction {job.sequence:,}"
+        verify = f"; to verify: logist job verify --job {job.job_id}"
+        # A job in a file can't be verified by its id: that is another copy, if it is anything.
+        yield Command(f"{recorded} in {file}, and verified" if file else recorded + verify, "dim")

@@ -304,6 +304,8 @@ def _remove_indent(line: Line) -> Line:
     """Return a line of `job status` without its indentation."""
     if isinstance(line, str):
         return line.removeprefix("  ")
+    if isinstance(line, StyledText):
+        return line._replace(text=line.text.removeprefix("  "))
     first = line[0]
     if isinstance(first, str):
         return first.removeprefix("  "), *line[1:]

@@ -76,7 +76,8 @@ def update(
     code = (Refused.exit_code if found.conflicts and not resolve else 0) if dry_run else standing.exit_code
     diagnostics = standing.diagnostics
     if dry_run and found.conflicts and not resolve:
-        hint = f"to have the agent resolve that as its next task: logist job update --job {job_id} --resolve"
+        command = job_update.build_resolve_command(job_id, onto, place)
+        hint = f"to have the agent resolve that as its next task: {command}"
         diagnostics += make_warnings([hint])
     data = {**standing.data, "update": _build_data(found, description)}
     return Output(data, lines, diagnostics, code)

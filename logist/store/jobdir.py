@@ -260,9 +260,13 @@ class JobDir:
 
     def end_cleaning(self, cleaned: Cleaned) -> None:
         """Record, durably, who has removed the files, once they are gone."""
-        files.replace_file(self.path / store.cleaned.NAME, files.dump_json(cleaned._asdict()))
+        self.write_cleaned(cleaned)
         with files.convert_os_errors(self.cleaning):
             os.rmdir(self.cleaning)
+
+    def write_cleaned(self, cleaned: Cleaned) -> None:
+        """Replace the record of a removal of files."""
+        files.replace_file(self.path / store.cleaned.NAME, files.dump_json(cleaned._asdict()))
 
     def read_cleaned(self) -> Cleaned | None:
         """Who has removed the workspace, the checkpoints and the logs; None if they are there. Raises Damaged."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from logist import store
 from logist.errors import StorageError
-from logist.store import files
+from logist.store import files, job_index
 
 FOLDER = store.SCRUBS
 MARKER = f".scrubbed{files.TEMPORARY}"
@@ -155,6 +155,8 @@ def _carry_out(jobs_dir: Path, folder: Path, job_ids: Sequence[str]) -> None:
                 _exchange(folder / job_id, jobs_dir / job_id)
     files.sync_directory(jobs_dir)
     files.sync_directory(folder)
+    # Only now: a listing that came before the exchange has copied titles of the old jobs into the index.
+    job_index.discard(str(jobs_dir))
     for job_id in job_ids:
         for name in (job_id, job_id + _ASIDE):
             files.remove_tree(folder / name)

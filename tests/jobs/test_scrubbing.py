@@ -10,9 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import unicodedata
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -23,11 +25,12 @@ from logist.errors import Busy, Refused, UsageError
 from logist.jobs.archive import archive_replay
 from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.archive.job_pack import pack_job, unpack_job
-from logist.jobs.base import job_reader
+from logist.jobs.base import cleaned_files, job_reader
 from logist.jobs.base.session import open_session
 from logist.jobs.erasure import matching_texts
 from logist.jobs.erasure.job_scrub import ScrubOptions, ScrubResult, scrub_job
 from logist.jobs.erasure.pack_scrub import scrub_pack
+from logist.jobs.steward import job_update
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision, restep_job
 from logist.store import list_jobs
@@ -299,6 +302,17 @@ job_scrub.scrub_job(b.project, "j", job_scrub.ScrubOptions(value=sys.stdin.read(
 """
 
 
+def kill_scrub(b: Bench, point: str) -> subprocess.CompletedProcess[bytes]:
+    """Scrub the job in a process that kills itself at a point."""
+    return subprocess.run(
+        [sys.executable, "-c", KILLED, str(b.project.home.parent), point],
+        env={"PYTHONPATH": str(support.ROOT), "PATH": "/usr/bin:/bin"},
+        input=SECRET.encode(),
+        capture_output=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize("point", ["copy", "plan", "exchange", "no exchange", "cleaning"])
 def test_a_killed_scrub_leaves_the_old_jobs_or_is_finished_by_the_next_command(
     bench: MakeBench, point: str
@@ -307,14 +321,7 @@ def test_a_killed_scrub_leaves_the_old_jobs_or_is_finished_by_the_next_command(
     given_away(b, SECRET, "b")
     children = b.children()
     before = {name: b.history(name) for name in ["j", *children]}
-    place = b.project.home.parent
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(place), point],
-        env={"PYTHONPATH": str(support.ROOT), "PATH": "/usr/bin:/bin"},
-        input=SECRET.encode(),
-        capture_output=True,
-        check=False,
-    )
+    killed = kill_scrub(b, point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert ".scrubs" in list_names(b)
     record_decision(b.project, "j", Kind.NOTE, note="the next command")
@@ -452,3 +459,76 @@ def test_what_is_locked_or_odd_in_a_workspace_is_no_obstacle(bench: MakeBench, t
     scrub(b)
     assert find_anywhere(b.folder()) == []
     assert (folder / "pipe").is_fifo()
+
+
+def test_without_its_files_a_job_is_scrubbed_and_stays_valid(bench: MakeBench, tmp_path: Path) -> None:
+    b = make_job(bench, tmp_path)
+    record_decision(b.project, "j", Kind.CANCEL)
+    with open_session(b.project, "j", "gc") as session:
+        cleaned_files.clean_job(session)
+    scrub(b)
+    job = b.project.open_job("j")
+    verified = job_reader.verify_job(b.project, job)
+    assert (verified.problems, job.read_cleaned() is not None) == ((), True)
+    assert find_anywhere(b.project.jobs_dir) == []
+
+
+@pytest.mark.parametrize("value", ["committer", "author", "1767323", "ada <ada@localhost>", "@localhost"])
+def test_git_can_read_the_checkpoints_without_any_value(bench: MakeBench, tmp_path: Path, value: str) -> None:
+    b = make_job(bench, tmp_path)
+    scrub(b, value=value)
+    git = ("git", f"--git-dir={b.folder() / 'git'}")
+    checked = subprocess.run(
+        [*git, "fsck", "--full", "--strict"], capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stderr.count("error")) == (0, 0), checked.stderr
+    persons = subprocess.run(
+        [*git, "log", "--all", "--format=%an %ae %cn %ce"], capture_output=True, check=True
+    )
+    assert value.encode() not in persons.stdout
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD", "latin-1"])
+@pytest.mark.parametrize("given", ["NFC", "NFD"])
+def test_a_name_is_found_however_its_accents_are_written(
+    bench: MakeBench, written: str, given: Literal["NFC", "NFD"]
+) -> None:
+    name = "Jos\u00e9 \u00c5ngstr\u00f6m"
+    data = {
+        "NFC": unicodedata.normalize("NFC", name).encode(),
+        "NFD": unicodedata.normalize("NFD", name).encode(),
+        "latin-1": name.encode("latin-1"),
+    }[written]
+    b = bench()
+    b.create()
+    b.step()
+    (b.workspace() / "customers.csv").write_bytes(b"1;" + data + b";2\n")
+    (b.workspace() / os.fsdecode(data)).touch()
+    assert scrub(b, value=unicodedata.normalize(given, name)).places >= 2
+    assert (b.workspace() / "customers.csv").read_bytes() == b"1;[redacted];2\n"
+    assert [where for where, found in list_contents(b.project.jobs_dir) if data in found] == []
+
+
+def test_work_that_began_with_the_value_can_be_merged_after_an_update(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    b = make_job(bench, tmp_path)
+    (note,) = [each for each in scrub(b).jobs[0].notes if "can't be merged as it is" in each]
+    assert note.endswith("logist job update --job j --onto HEAD")
+    source = tmp_path / "source"
+    (source / "config.ini").write_text("password=\n")
+    support.git(source, "commit", "--quiet", "-a", "--amend", "-m", "Add it")
+    job_update.update_job(b.project, "j", onto="HEAD")
+    assert b.state().start_checkpoint == support.git(source, "rev-parse", "HEAD").strip()
+    assert job_reader.verify_job(b.project, b.project.open_job("j")).problems == ()
+
+
+def test_the_index_of_jobs_does_not_bring_the_value_back(bench: MakeBench) -> None:
+    b = bench()
+    b.create(title=f"Log in with {SECRET}")
+    killed = kill_scrub(b, "plan")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    listing = [sys.executable, "-m", "logist", "job", "list", "--jobs-dir", str(b.project.jobs_dir)]
+    subprocess.run(listing, cwd=support.ROOT, env={"PATH": "/usr/bin:/bin", "HOME": "/"}, check=True)
+    record_decision(b.project, "j", Kind.NOTE, note="the next command")
+    assert find_anywhere(b.project.jobs_dir) == []

@@ -18,7 +18,7 @@ from logist import documents
 from logist.core.history import fold
 from logist.core.model import JsonObject, Kind, State
 from logist.core.model.commands import ScrubCommand, SignedBefore
-from logist.core.secrets.erasing import LONGEST, Eraser
+from logist.core.secrets.erasing import LONGEST, Eraser, list_variants
 from logist.core.secrets.redact import REDACTED
 from logist.core.share.words import KEPT
 from logist.core.text.counts import format_count
@@ -36,7 +36,7 @@ from logist.jobs.steward import signed_decisions
 from logist.jobs.steward.job_deletion import list_with_children
 from logist.quick_dataclass import dataclass
 from logist.regular_files import open_regular
-from logist.store import HISTORY, SIGNATURES, JobDir, files, job_index, list_jobs, scrubs, segments
+from logist.store import HISTORY, SIGNATURES, JobDir, cleaned, files, list_jobs, scrubs, segments
 from logist.store import lock as store_lock
 from logist.workspace import source
 from logist.workspace.checkpoint import kept_packs, rewriting
@@ -131,7 +131,7 @@ def scrub_job(project: ProjectContext, job_id: str, options: ScrubOptions) -> Sc
         values = [options.value] if options.value is not None else _match_pattern(sessions.values(), options)
         if not values:
             return ScrubResult([ScrubbedJob(each) for each in job_ids])
-        eraser = Eraser(tuple(values))
+        eraser = Eraser(tuple(dict.fromkeys(each for value in values for each in list_variants(value))))
         for each in sessions:
             if eraser.find(each):
                 message = (
@@ -279,6 +279,12 @@ class _FamilyScrub:
         copy.repository = rewritten
         copy.result.checkpoints = sum(rewritten.places)
         self.renames |= rewritten.renames
+        state = copy.session.state
+        if state.start_checkpoint in rewritten.objects and state.source is not None and state.merge is None:
+            copy.result.notes.append(
+                "the commit that it began with had the text, so its work can't be merged as it is; when your repository is "
+                f"without the text: logist job update --job {copy.original.id} --onto HEAD"
+            )
 
     def _copy_files(self, copy: _JobCopy) -> None:
         scrub = FileScrub(self.eraser)
@@ -361,6 +367,9 @@ class _FamilyScrub:
         if not copy.is_changed:
             return
         self._require_none_left(copy)
+        removal = cleaned.read_record(str(job.path))
+        if removal is not None and removal.head in done.heads:
+            job.write_cleaned(removal._replace(head=done.heads[removal.head]))
         before = history_scrub.find_differing(Archive.from_job(original), self.project.schema)
         after = history_scrub.find_differing(Archive.from_job(job), self.project.schema)
         differs = sorted(after - before)
@@ -415,7 +424,7 @@ class _FamilyScrub:
         return Refused(self.eraser.replace(message)[0], fix=fix)
 
     def _clean_outside(self, objects: Sequence[str]) -> None:
-        """Remove the text from what belongs to no single job: drafts of comments, packs for new jobs, the index of jobs."""
+        """Remove the text from what belongs to no single job: drafts of comments, packs for new jobs."""
         project = self.project
         drafts = list(_scrub_drafts(project.home / "serve" / "drafts", self.eraser))
         if drafts:
@@ -427,7 +436,6 @@ class _FamilyScrub:
             if rewriting.find_held(folder, objects):
                 with suppress(OSError):
                     kept_packs.remove_kept(kept)
-        job_index.discard(str(project.jobs_dir))
 
     def _find_remaining(self, changed: Sequence[_JobCopy], objects: Sequence[str]) -> None:
         """Find other places with the text, as far as Logist knows where to look."""

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ import pytest
 from logist.core.model import TERMINAL, Kind, Status
 from logist.core.model.commands import ScrubCommand
 from logist.core.secrets.spellings import list_forms
-from logist.errors import Busy, Refused, UsageError
+from logist.errors import Busy, Refused, StorageError, UsageError
 from logist.jobs.archive import archive_replay
 from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.archive.job_pack import pack_job, unpack_job
@@ -532,3 +533,21 @@ def test_the_index_of_jobs_does_not_bring_the_value_back(bench: MakeBench) -> No
     subprocess.run(listing, cwd=support.ROOT, env={"PATH": "/usr/bin:/bin", "HOME": "/"}, check=True)
     record_decision(b.project, "j", Kind.NOTE, note="the next command")
     assert find_anywhere(b.project.jobs_dir) == []
+
+
+def test_a_disk_that_is_full_is_named_and_nothing_is_changed(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    (b.workspace() / "large.txt").write_text(SECRET * 20_000)
+    b.step()
+    before = b.files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # as if there were no more space
+    try:
+        with pytest.raises(StorageError, match="File too large"):
+            scrub(b)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    after = b.files()
+    assert {name for name in before if before[name] != after.get(name)} <= {"lock", "git/logist-clock"}
+    assert ".scrubs" not in list_names(b)

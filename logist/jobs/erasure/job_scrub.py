@@ -252,7 +252,7 @@ class _FamilyScrub:
 
     def run(self) -> ScrubResult:
         """Make the copies, and put them in the places of the jobs."""
-        with files.defer_flushes(self.scrub.folder):
+        with files.convert_os_errors(self.scrub.folder), files.defer_flushes(self.scrub.folder):
             for copy in self.copies:  # a history can name checkpoints of the other jobs
                 self._rewrite_checkpoints(copy)
             for copy in self.copies:

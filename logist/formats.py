@@ -42,7 +42,7 @@ JOB_SPEC = FileFormat("job spec", 1, "`job.yaml`", ITS_JOB, REFUSES)
 EXCHANGE = FileFormat("exchange", 1, "`inflight/`, `restoring`", ITS_JOB, REFUSES)
 NOTE = FileFormat("note", 1, "`provider-wait.json`, `snooze.json`, `setup.json`, `lock`", ITS_JOB, REFUSES)
 STAMPS = FileFormat("stamps", 2, "`git/logist-stamps`", "its first line", MAKES_ANEW)
-INDEX = FileFormat("index", 2, "`jobs/.index/`", "the file `identity` in it", MAKES_ANEW)
+INDEX = FileFormat("index", 3, "`jobs/.index/`", "the file `identity` in it", MAKES_ANEW)
 SETUP_COPY = FileFormat(
     "setup copy", 1, "`jobs/.setup/`", "the name of each copy, which is a hash", MAKES_ANEW
 )

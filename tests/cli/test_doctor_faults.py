@@ -306,7 +306,7 @@ FAULTS = (
     ),
     Fault("role-broken", role("name: Poet\n"), "5 roles: `description` is missing"),
     Fault("role-unknown-key", role(GOOD_ROLE + "mood: x\n"), "0 roles: unknown field `mood`"),
-    Fault("clock", made_tomorrow, "0 clock: last changed at 2199-01-01T00:00:00Z"),
+    Fault("clock", made_tomorrow, "0 clock: last changed at 219"),
 )
 
 

@@ -139,7 +139,8 @@ def test_every_kind_of_stuck_is_listed(desk: Desk, kind: str) -> None:
     change_state(desk, "stuck", stuck=problem)
     (row,) = rows(desk, "--kind", kind)
     assert (row["kind"], row["reason"]) == (kind, "some reason")
-    assert row["command"].startswith(("logist job resubmit --job stuck", "logist job merge --job stuck"))
+    verbs = ("resubmit", "merge", "update")
+    assert row["command"].startswith(tuple(f"logist job {verb} --job stuck" for verb in verbs))
     assert ", or" not in row["command"]
     assert rows(desk, "--kind", "stuck") == [row]
     assert rows(desk, "--kind", "halted") == []

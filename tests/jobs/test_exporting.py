@@ -374,7 +374,7 @@ def test_a_manifest_that_says_something_else_is_told(
         ("{", Damaged, "the manifest is not valid JSON"),
         ("[" * 100_000, Damaged, "the manifest is not valid JSON"),
         ("[]", Damaged, "the manifest is invalid: "),
-        ('{"fixture": 2}', Refused, "version 2"),
+        ('{"fixture": 2}', Refused, "fixture format 2"),
         ('{"fixture": 1, "certified": false}', Damaged, "the manifest is invalid: "),
     ],
 )

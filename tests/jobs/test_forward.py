@@ -246,6 +246,7 @@ CRAWL: dict[str, list[str]] = {
     "export": ["--fixture", "f"],
     "delete": ["--yes"],
     "cancel": ["--yes"],
+    "scrub": ["--pattern", "nowhere", "--yes"],
 }
 """What commands need besides the job."""
 ONLY_NAMES = {"create", "import", "unpack", "select", "du", "list"}

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from logist import store
+from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
 from logist.store import files, job_index
 
@@ -46,7 +47,8 @@ class Scrub:
     def replace_jobs(self, job_ids: Sequence[str]) -> None:
         """Put the copies in the places of these jobs, whose locks the caller holds. The copies are complete."""
         store.flushing.flush_tree(self.folder, bulk=self.folder)
-        files.replace_file(self.folder / _PLAN, files.dump_json({"jobs": list(job_ids)}))
+        plan = {job_id: _identify_marker(self.folder / job_id) for job_id in job_ids}
+        files.replace_file(self.folder / _PLAN, files.dump_json({"jobs": plan}))
         _carry_out(self._jobs_dir, self.folder, job_ids)
 
 
@@ -64,6 +66,8 @@ def begin_scrub(jobs_dir: Path) -> Iterator[Scrub]:
 
 
 def _reserve_folder(jobs_dir: Path) -> tuple[Path, int]:
+    if os.path.islink(jobs_dir / FOLDER):
+        raise StorageError("a link, not a directory", where=str(jobs_dir / FOLDER), fix="remove the link")
     while True:
         folder = jobs_dir / FOLDER / os.urandom(6).hex()
         # Before we locked it, another command may have taken it for one that is left over.
@@ -114,6 +118,8 @@ def finish_scrubs(jobs_dir: Path) -> None:
 
 
 def _list_folders(jobs_dir: Path) -> list[Path]:
+    if os.path.islink(jobs_dir / FOLDER):  # a clone may contain one, to a directory where nothing is ours
+        return []
     try:
         return sorted(jobs_dir / FOLDER / name for name in os.listdir(jobs_dir / FOLDER))
     except OSError:
@@ -121,9 +127,31 @@ def _list_folders(jobs_dir: Path) -> list[Path]:
 
 
 def _read_plan(folder: Path) -> list[str]:
-    """Return the jobs that are to be replaced; none before all copies are complete."""
-    data = files.read_bytes(folder / _PLAN)
-    return list(json.loads(data)["jobs"]) if data is not None else []
+    """Return the jobs that are to be replaced; none before all copies are complete.
+
+    None either if Logist has not written the plan here: a clone may contain one, with jobs of its author's choice and
+    names of other directories, and a backup one whose copies are incomplete. The author can't choose the number of a file
+    and the time of its last change.
+    """
+    try:
+        data = files.read_bytes(folder / _PLAN)
+        plan = json.loads(data)["jobs"] if data is not None else {}
+        is_ours = all(
+            is_job_id(job_id) and _identify_marker(folder / job_id) in (None, marker)
+            for job_id, marker in plan.items()
+        )
+    except (StorageError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+    return list(plan) if is_ours else []
+
+
+def _identify_marker(copy: Path) -> list[int] | None:
+    """Return what no other file has; None for the old job, after the copy has taken its place."""
+    try:
+        status = os.lstat(copy / MARKER)
+    except OSError:
+        return None
+    return [status.st_ino, status.st_ctime_ns]
 
 
 @contextmanager
@@ -187,6 +215,11 @@ def _remove(jobs_dir: Path, folder: Path) -> None:
     with suppress(StorageError):
         with files.convert_os_errors(folder):
             names = [name for name in os.listdir(folder) if name != _PLAN]
+            # Without a valid plan, the only copy of a job may be here.
+            for name in names:
+                job_id = name.removesuffix(_ASIDE)
+                if name != job_id and is_job_id(job_id) and not os.path.lexists(jobs_dir / job_id):
+                    os.rename(folder / name, jobs_dir / job_id)
         for name in names:
             files.remove_tree(folder / name)
         files.remove_tree(folder)

@@ -34,7 +34,7 @@ from logist.jobs.erasure.pack_scrub import scrub_pack
 from logist.jobs.steward import job_update
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision, restep_job
-from logist.store import list_jobs
+from logist.store import list_jobs, scrubs
 from tests import support
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -551,3 +551,36 @@ def test_a_disk_that_is_full_is_named_and_nothing_is_changed(bench: MakeBench) -
     after = b.files()
     assert {name for name in before if before[name] != after.get(name)} <= {"lock", "git/logist-clock"}
     assert ".scrubs" not in list_names(b)
+
+
+@pytest.mark.parametrize(
+    "plan", [["../../../../elsewhere"], {"../../../../elsewhere": [1, 2]}, {"j": [1, 2]}, 5]
+)
+def test_a_plan_that_logist_has_not_written_here_replaces_and_removes_nothing(
+    bench: MakeBench, tmp_path: Path, plan: object
+) -> None:
+    b = bench()
+    b.create()
+    elsewhere = b.project.jobs_dir / ".scrubs" / "one" / "../../../../elsewhere"
+    elsewhere.resolve().mkdir(parents=True)
+    (elsewhere.resolve() / "file").touch()
+    planted = b.project.jobs_dir / ".scrubs" / "one" / "j"
+    planted.mkdir(parents=True)
+    (planted / scrubs.MARKER).touch()
+    (planted.parent / "plan.json").write_text(json.dumps({"jobs": plan}))
+    before = [each.checksum for each in b.history()]
+    record_decision(b.project, "j", Kind.NOTE, note="the next command")
+    assert [each.checksum for each in b.history()][:-1] == before
+    assert (elsewhere.resolve() / "file").exists()
+    assert list_names(b) == ["j"]
+
+
+def test_no_scrub_is_looked_for_through_a_link(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    b.create()
+    (tmp_path / "elsewhere" / "folder").mkdir(parents=True)
+    (b.project.jobs_dir / ".scrubs").symlink_to(tmp_path / "elsewhere")
+    record_decision(b.project, "j", Kind.NOTE, note="the next command")
+    with pytest.raises(StorageError, match="a link, not a directory"):
+        scrub(b, value="any text")
+    assert (tmp_path / "elsewhere" / "folder").exists()

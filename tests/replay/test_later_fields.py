@@ -89,7 +89,7 @@ def work(project: Path, *models: type[BaseModel]) -> dict[str, list[str]]:
     return {job: kinds[len(before[job]) :] for job, kinds in read_kinds(project).items()}
 
 
-LATER = {Kind.NOTE, Kind.UPDATE}
+LATER = {Kind.NOTE, Kind.UPDATE, Kind.SCRUB}
 """Kinds that are newer than the recorded project."""
 
 

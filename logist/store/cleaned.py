@@ -48,10 +48,15 @@ def read_cleaned(folder: str) -> Cleaned | None:
 
     Raises Damaged if it can't be read.
     """
+    if any(os.path.lexists(f"{folder}/{each}") for each in (WORKSPACE, CHECKPOINTS)):
+        return None
+    return read_record(folder)
+
+
+def read_record(folder: str) -> Cleaned | None:
+    """Do the same, whether or not the files are there."""
     path = f"{folder}/{NAME}"
-    if not os.path.lexists(path) or any(
-        os.path.lexists(f"{folder}/{each}") for each in (WORKSPACE, CHECKPOINTS)
-    ):
+    if not os.path.lexists(path):
         return None
     try:
         record = json.loads(read_regular(path, _MOST_BYTES))

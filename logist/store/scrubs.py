@@ -16,7 +16,7 @@ from pathlib import Path
 
 from logist import store
 from logist.core.text.ids import is_job_id
-from logist.errors import Damaged, StorageError
+from logist.errors import StorageError
 from logist.store import files, hidden_folders, job_index
 
 FOLDER = store.SCRUBS
@@ -48,7 +48,8 @@ class Scrub:
         store.flushing.flush_tree(self.folder, bulk=self.folder)
         files.sync_directory(self.folder.parent)
         files.sync_directory(self._jobs_dir)
-        files.replace_file(self.folder / _PLAN, files.dump_json({"jobs": list(job_ids)}))
+        plan = {job_id: _identify_marker(self.folder / job_id) for job_id in job_ids}
+        files.replace_file(self.folder / _PLAN, files.dump_json({"jobs": plan}))
         _carry_out(self._jobs_dir, self.folder, job_ids)
 
 
@@ -91,18 +92,31 @@ def finish_scrubs(jobs_dir: Path) -> None:
 
 
 def _read_plan(folder: Path) -> list[str]:
-    """Return the jobs that are to be replaced; none before all copies are complete. Raises Damaged for another file."""
+    """Return the jobs that are to be replaced; none before all copies are complete.
+
+    None either if Logist has not written the plan here: a clone may contain one, with jobs of its author's choice and
+    names of other directories, and a backup one whose copies are incomplete. The author can't choose the number of a file
+    and the time of its last change. Raises StorageError.
+    """
     data = files.read_bytes(folder / _PLAN)
-    if data is None:
-        return []
     try:
-        jobs = list(json.loads(data)["jobs"])
-        if all(map(is_job_id, jobs)):  # a clone may contain a plan with other paths
-            return jobs
-    except (ValueError, TypeError, KeyError, RecursionError):
-        pass
-    fix = f"check it, then remove its directory: {folder}"
-    raise Damaged("not a plan of `job scrub`", where=str(folder / _PLAN), fix=fix)
+        plan = json.loads(data)["jobs"] if data is not None else {}
+        is_ours = all(
+            is_job_id(job_id) and _identify_marker(folder / job_id) in (None, marker)
+            for job_id, marker in plan.items()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+    return list(plan) if is_ours else []
+
+
+def _identify_marker(copy: Path) -> list[int] | None:
+    """Return what no other file has; None for the old job, after the copy has taken its place."""
+    try:
+        status = os.lstat(copy / MARKER)
+    except OSError:
+        return None
+    return [status.st_ino, status.st_ctime_ns]
 
 
 def _carry_out(jobs_dir: Path, folder: Path, job_ids: Sequence[str]) -> None:
@@ -146,6 +160,11 @@ def _remove(jobs_dir: Path, folder: Path) -> None:
     with suppress(StorageError):
         with files.convert_os_errors(folder):
             names = [name for name in os.listdir(folder) if name != _PLAN]
+            # Without a valid plan, the only copy of a job may be here.
+            for name in names:
+                job_id = name.removesuffix(_ASIDE)
+                if name != job_id and is_job_id(job_id) and not os.path.lexists(jobs_dir / job_id):
+                    os.rename(folder / name, jobs_dir / job_id)
         for name in names:
             files.remove_tree(folder / name)
         files.remove_tree(folder)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import unicodedata
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from logist.core.model import TERMINAL, Kind, Status
 from logist.core.model.commands import ScrubCommand
 from logist.core.secrets.spellings import list_forms
-from logist.errors import Busy, Damaged, Refused, StorageError, UsageError
+from logist.errors import Busy, Refused, StorageError, UsageError
 from logist.jobs.archive import archive_replay
 from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.archive.job_pack import pack_job, unpack_job
@@ -301,6 +305,17 @@ job_scrub.scrub_job(b.project, "j", job_scrub.ScrubOptions(value=sys.stdin.read(
 """
 
 
+def kill_scrub(b: Bench, point: str) -> subprocess.CompletedProcess[bytes]:
+    """Scrub the job in a process that kills itself at a point."""
+    return subprocess.run(
+        [sys.executable, "-c", KILLED, str(b.project.home.parent), point],
+        env={"PYTHONPATH": str(support.ROOT), "PATH": "/usr/bin:/bin"},
+        input=SECRET.encode(),
+        capture_output=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize("point", ["copy", "plan", "exchange", "no exchange", "cleaning"])
 def test_a_killed_scrub_leaves_the_old_jobs_or_is_finished_by_the_next_command(
     bench: MakeBench, point: str
@@ -309,14 +324,7 @@ def test_a_killed_scrub_leaves_the_old_jobs_or_is_finished_by_the_next_command(
     given_away(b, SECRET, "b")
     children = b.children()
     before = {name: b.history(name) for name in ["j", *children]}
-    place = b.project.home.parent
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(place), point],
-        env={"PYTHONPATH": str(support.ROOT), "PATH": "/usr/bin:/bin"},
-        input=SECRET.encode(),
-        capture_output=True,
-        check=False,
-    )
+    killed = kill_scrub(b, point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert ".scrubs" in list_names(b)
     JobIndex.make(str(b.project.jobs_dir)).refresh()  # a listing meanwhile
@@ -351,23 +359,30 @@ def test_a_stranger_can_not_lead_a_scrub_elsewhere(bench: MakeBench, tmp_path: P
     assert not folder.exists()
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps({"jobs": [os.path.relpath(elsewhere, folder)]}))
-    for _ in range(2):  # the lock is free again
-        with pytest.raises(Damaged, match="not a plan of `job scrub`"):
-            record_decision(b.project, "j", Kind.NOTE, note="No.")
+    record_decision(b.project, "j", Kind.NOTE, note="Nothing was removed.")
+    assert not folder.exists()
     assert (elsewhere / "folder" / "inner").is_dir()
 
 
-def test_a_scrub_that_can_not_be_finished_keeps_no_other_job_from_working(bench: MakeBench) -> None:
+def test_a_scrub_that_can_not_be_finished_keeps_no_other_job_from_working(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     b = bench()
-    b.create()
+    b.create(prompt=f"Use {SECRET}.")
     b.create("other")
-    copy = b.project.jobs_dir / scrubs.FOLDER / "a" / "j"
-    copy.parent.mkdir(parents=True)
-    copy.write_text("a file where a copy should be")
-    copy.with_name("plan.json").write_text(json.dumps({"jobs": ["j"]}))
-    record_decision(b.project, "other", Kind.NOTE, note="Goes on.")
-    with pytest.raises(StorageError):
-        record_decision(b.project, "j", Kind.NOTE, note="Waits.")
+    kill_scrub(b, "plan")
+
+    def fail(copy: Path, job: Path) -> None:
+        raise OSError(errno.EIO, "the disk is broken", str(job))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scrubs, "_exchange", fail)
+        record_decision(b.project, "other", Kind.NOTE, note="Goes on.")
+        for _ in range(2):  # the lock is free again
+            with pytest.raises(StorageError, match="the disk is broken"):
+                record_decision(b.project, "j", Kind.NOTE, note="Waits.")
+    record_decision(b.project, "j", Kind.NOTE, note="Goes on.")
+    assert [entry.kind for entry in b.history("j")][-2:] == [Kind.SCRUB, Kind.NOTE]
 
 
 def test_children_are_scrubbed_with_their_parent_and_not_alone(bench: MakeBench) -> None:
@@ -523,3 +538,127 @@ def test_what_is_locked_or_odd_in_a_workspace_is_no_obstacle(bench: MakeBench, t
     scrub(b)
     assert find_anywhere(b.folder()) == []
     assert (folder / "pipe").is_fifo()
+
+
+def test_without_its_files_a_job_is_scrubbed_and_stays_valid(bench: MakeBench, tmp_path: Path) -> None:
+    b = make_job(bench, tmp_path)
+    record_decision(b.project, "j", Kind.CANCEL)
+    with open_session(b.project, "j", "gc") as session:
+        cleaned_files.clean_job(session)
+    scrub(b)
+    job = b.project.open_job("j")
+    verified = job_reader.verify_job(b.project, job)
+    assert (verified.problems, job.read_cleaned() is not None) == ((), True)
+    assert find_anywhere(b.project.jobs_dir) == []
+
+
+@pytest.mark.parametrize("value", ["committer", "author", "1767323", "ada <ada@localhost>", "@localhost"])
+def test_git_can_read_the_checkpoints_without_any_value(bench: MakeBench, tmp_path: Path, value: str) -> None:
+    b = make_job(bench, tmp_path)
+    scrub(b, value=value)
+    git = ("git", f"--git-dir={b.folder() / 'git'}")
+    checked = subprocess.run(
+        [*git, "fsck", "--full", "--strict"], capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stderr.count("error")) == (0, 0), checked.stderr
+    persons = subprocess.run(
+        [*git, "log", "--all", "--format=%an %ae %cn %ce"], capture_output=True, check=True
+    )
+    assert value.encode() not in persons.stdout
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD", "latin-1"])
+@pytest.mark.parametrize("given", ["NFC", "NFD"])
+def test_a_name_is_found_however_its_accents_are_written(
+    bench: MakeBench, written: str, given: Literal["NFC", "NFD"]
+) -> None:
+    name = "Jos\u00e9 \u00c5ngstr\u00f6m"
+    data = {
+        "NFC": unicodedata.normalize("NFC", name).encode(),
+        "NFD": unicodedata.normalize("NFD", name).encode(),
+        "latin-1": name.encode("latin-1"),
+    }[written]
+    b = bench()
+    b.create()
+    b.step()
+    (b.workspace() / "customers.csv").write_bytes(b"1;" + data + b";2\n")
+    (b.workspace() / os.fsdecode(data)).touch()
+    assert scrub(b, value=unicodedata.normalize(given, name)).places >= 2
+    assert (b.workspace() / "customers.csv").read_bytes() == b"1;[redacted];2\n"
+    assert [where for where, found in list_contents(b.project.jobs_dir) if data in found] == []
+
+
+def test_work_that_began_with_the_value_can_be_merged_after_an_update(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    b = make_job(bench, tmp_path)
+    (note,) = [each for each in scrub(b).jobs[0].notes if "can't be merged as it is" in each]
+    assert note.endswith("logist job update --job j --onto HEAD")
+    source = tmp_path / "source"
+    (source / "config.ini").write_text("password=\n")
+    support.git(source, "commit", "--quiet", "-a", "--amend", "-m", "Add it")
+    job_update.update_job(b.project, "j", onto="HEAD")
+    assert b.state().start_checkpoint == support.git(source, "rev-parse", "HEAD").strip()
+    assert job_reader.verify_job(b.project, b.project.open_job("j")).problems == ()
+
+
+def test_the_index_of_jobs_does_not_bring_the_value_back(bench: MakeBench) -> None:
+    b = bench()
+    b.create(title=f"Log in with {SECRET}")
+    killed = kill_scrub(b, "plan")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    listing = [sys.executable, "-m", "logist", "job", "list", "--jobs-dir", str(b.project.jobs_dir)]
+    subprocess.run(listing, cwd=support.ROOT, env={"PATH": "/usr/bin:/bin", "HOME": "/"}, check=True)
+    record_decision(b.project, "j", Kind.NOTE, note="the next command")
+    assert find_anywhere(b.project.jobs_dir) == []
+
+
+def test_a_disk_that_is_full_is_named_and_nothing_is_changed(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    (b.workspace() / "large.txt").write_text(SECRET * 20_000)
+    b.step()
+    before = b.files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # as if there were no more space
+    try:
+        with pytest.raises(StorageError, match="File too large"):
+            scrub(b)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    after = b.files()
+    assert {name for name in before if before[name] != after.get(name)} <= {"lock", "git/logist-clock"}
+    assert ".scrubs" not in list_names(b)
+
+
+@pytest.mark.parametrize(
+    "plan", [["../../../../elsewhere"], {"../../../../elsewhere": [1, 2]}, {"j": [1, 2]}, 5]
+)
+def test_a_plan_that_logist_has_not_written_here_replaces_and_removes_nothing(
+    bench: MakeBench, tmp_path: Path, plan: object
+) -> None:
+    b = bench()
+    b.create()
+    elsewhere = b.project.jobs_dir / ".scrubs" / "one" / "../../../../elsewhere"
+    elsewhere.resolve().mkdir(parents=True)
+    (elsewhere.resolve() / "file").touch()
+    planted = b.project.jobs_dir / ".scrubs" / "one" / "j"
+    planted.mkdir(parents=True)
+    (planted / scrubs.MARKER).touch()
+    (planted.parent / "plan.json").write_text(json.dumps({"jobs": plan}))
+    before = [each.checksum for each in b.history()]
+    record_decision(b.project, "j", Kind.NOTE, note="the next command")
+    assert [each.checksum for each in b.history()][:-1] == before
+    assert (elsewhere.resolve() / "file").exists()
+    assert list_names(b) == ["j"]
+
+
+def test_no_scrub_is_looked_for_through_a_link(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    b.create()
+    (tmp_path / "elsewhere" / "folder").mkdir(parents=True)
+    (b.project.jobs_dir / ".scrubs").symlink_to(tmp_path / "elsewhere")
+    record_decision(b.project, "j", Kind.NOTE, note="the next command")
+    with pytest.raises(StorageError, match="not a directory of Logist"):
+        scrub(b, value="any text")
+    assert (tmp_path / "elsewhere" / "folder").exists()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -102,6 +104,15 @@ class Eraser:
         done, again = self.replace(_substitute(window[:end], places))
         counted.append(len(places) + again)
         return done, window[end:]
+
+
+def list_variants(value: str) -> tuple[str, ...]:
+    """Return a value as other programs write it: macOS decomposes accents in names of files, and older ones don't use UTF-8."""
+    variants = [value, *(unicodedata.normalize(form, value) for form in ("NFC", "NFD"))]
+    for variant in variants[:2]:
+        with suppress(UnicodeEncodeError):
+            variants.append(variant.encode("latin-1").decode("utf-8", "surrogateescape"))
+    return tuple(dict.fromkeys(variants))
 
 
 def find_free_name(name: str, taken: Iterable[str]) -> str:

@@ -45,7 +45,8 @@ DEEPEST = 3
 """The maximum depth of unescaping: JSON in JSON in JSON."""
 _PERCENT = compile_on_use(r"%([0-9A-Fa-f]{2})")
 # A line break, also as in JSON or a shell, and the indentation or quote marks on the next line.
-_BREAK = compile_on_use(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
+# Each alternative begins with a character: then `re` skips ahead to one of these, which is several times faster.
+_BREAK = compile_on_use(r"(?:\n|\r\n|\\\n|\\\r\n|\\r\\n|\\n)[ \t>|#*]*+")
 
 
 def list_forms(secret: str) -> frozenset[str]:

@@ -18,7 +18,7 @@ from logist import documents
 from logist.core.history import fold
 from logist.core.model import JsonObject, Kind, State
 from logist.core.model.commands import ScrubCommand, SignedBefore
-from logist.core.secrets.erasing import LONGEST, Eraser
+from logist.core.secrets.erasing import LONGEST, Eraser, list_variants
 from logist.core.secrets.redact import REDACTED
 from logist.core.share.words import KEPT
 from logist.core.text.counts import format_count
@@ -131,7 +131,7 @@ def scrub_job(project: ProjectContext, job_id: str, options: ScrubOptions) -> Sc
         values = [options.value] if options.value is not None else _match_pattern(sessions.values(), options)
         if not values:
             return ScrubResult([ScrubbedJob(each) for each in job_ids])
-        eraser = Eraser(tuple(values))
+        eraser = Eraser(tuple(dict.fromkeys(each for value in values for each in list_variants(value))))
         for each in sessions:
             if eraser.find(each):
                 message = (
@@ -279,6 +279,12 @@ class _FamilyScrub:
         copy.repository = rewritten
         copy.result.checkpoints = sum(rewritten.places)
         self.renames |= rewritten.renames
+        state = copy.session.state
+        if state.start_checkpoint in rewritten.objects and state.source is not None and state.merge is None:
+            copy.result.notes.append(
+                "the commit that it began with had the text, so its work can't be merged as it is; when your repository is "
+                f"without the text: logist job update --job {copy.original.id} --onto HEAD"
+            )
 
     def _copy_files(self, copy: _JobCopy) -> None:
         scrub = FileScrub(self.eraser)

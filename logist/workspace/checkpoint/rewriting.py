@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import zlib
@@ -26,6 +27,9 @@ from logist.workspace.git import Git
 BLOCK = 1 << 20
 """Bytes that are searched at a time, in a file of the workspace and in its object: both must become the same."""
 _TREE = b"40000"
+_HEADER_END = re.compile(rb"\n(?! )")
+_PERSONS = (b"author", b"committer")
+_PERSON = re.compile(rb"[^<>\n]*<[^<>\n]*>")
 
 ReplaceText = Callable[[Iterable[str], list[int]], Iterator[str]]
 """Yields a text of any length without the values, and adds the numbers of replacements to the list."""
@@ -176,7 +180,7 @@ class _Rewriting:
                 for parent in parents:
                     children.setdefault(bytes.fromhex(parent), []).append(raw)
                 counted: list[int] = []
-                b"".join(replace_bytes([rest], self.replace, counted))
+                _replace_in_commit(rest, self.replace, counted)
                 if tree in self.made or counted:
                     changed.add(raw)
         order = _sort_by_dependency(changed, children)
@@ -185,7 +189,7 @@ class _Rewriting:
                 tree, parents, rest = _parse_commit(b"".join(pieces))
                 lines = [f"tree {self.made.get(tree, tree)}\n"]
                 lines += [f"parent {self.made.get(parent, parent)}\n" for parent in parents]
-                text = b"".join(replace_bytes([rest], self.replace, self.done.places))
+                text = _replace_in_commit(rest, self.replace, self.done.places)
                 self.made[raw.hex()] = self._write_data("commit", "".join(lines).encode("ascii") + text)
 
     def _write_data(self, kind: str, data: bytes) -> str:
@@ -260,6 +264,25 @@ def _parse_commit(content: bytes) -> tuple[str, list[str], bytes]:
         line, _, rest = rest.partition(b"\n")
         parents.append(line.removeprefix(b"parent ").decode("ascii"))
     return tree, parents, rest
+
+
+def _replace_in_commit(rest: bytes, replace: ReplaceText, counted: list[int]) -> bytes:
+    """Return what `_parse_commit` calls the rest without the values. The names of headers and the times are kept: without
+    them, git can't read the commit, and a value that is a part of them is there by chance.
+    """
+    head, blank, message = rest.partition(b"\n\n")
+    headers = []
+    for header in _HEADER_END.split(head):
+        name, space, value = header.partition(b" ")
+        person, end, time = value.rpartition(b"> ") if name in _PERSONS else (value, b"", b"")
+        if end:
+            value = b"".join(replace_bytes([person + b">"], replace, counted))
+            if _PERSON.fullmatch(value) is None:  # the address was a part of the text
+                value = value.translate(None, b"<>") + b" <>"
+            headers.append(b"%b %b %b" % (name, value, time))
+        else:
+            headers.append(name + space + b"".join(replace_bytes([value], replace, counted)))
+    return b"\n".join(headers) + blank + b"".join(replace_bytes([message], replace, counted))
 
 
 def _sort_by_dependency(changed: set[bytes], users: dict[bytes, list[bytes]]) -> list[bytes]:

@@ -274,15 +274,36 @@ def test_the_limits_hold(root: Path) -> None:
     assert (large.file.text, large.file.note) == (None, "too large: 900 bytes, the limit is 100")
 
 
-def test_a_large_file_or_a_binary_is_not_searched(root: Path) -> None:
-    write(root, "large.txt", text=MARK + "x" * 70_000)
+def test_a_file_without_room_for_its_text_is_listed(root: Path) -> None:
+    write(root, *(f"rosebud{n}.txt" for n in range(4)), text="x" * 900)
+    write(root, "rosebud2.txt", text="x" * 300)
+    found = relevant(root, "rosebud", max_total_bytes=1_300)
+    assert {one.file.path: len(one.file.text or "") for one in found} == {
+        "rosebud0.txt": 900, "rosebud1.txt": 0, "rosebud2.txt": 300, "rosebud3.txt": 0
+    }  # fmt: skip
+    assert {one.file.note for one in found if one.file.text is None} == {
+        "text not shown: the texts of the other files fill context.max_total_bytes"
+    }
+    assert all(one.reason == "name contains rosebud" for one in found)
+
+
+def test_a_file_that_is_too_large_to_be_shown_is_searched(root: Path) -> None:
+    write(root, "large.txt", text="x" * 70_000 + f"\n{MARK}\n")
+    (large,) = relevant(root, MARK)
+    assert (large.file.path, large.reason) == ("large.txt", f"contains {MARK}")
+    assert large.file.note == "too large: 70009 bytes, the limit is 65536"
+
+
+def test_huge_files_and_binaries_are_not_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "MAX_FILE_BYTES", 100_000)
+    write(root, "huge.txt", text=MARK + "\n" + "x" * 100_000)
     (root / "noise.txt").write_bytes(b"\0" + MARK.encode() * 50)
-    (root / "late.txt").write_bytes(MARK.encode() + b"x" * 9_000 + b"\0")
+    (root / "late.txt").write_bytes(MARK.encode() + b"\n" + b"x" * 9_000 + b"\0")
     write(root, "small.txt")
     assert paths(root, MARK) == ["small.txt"]
     files = survey(root).files
     with safe_open.open_root(root) as top:
-        chosen = searching.choose_files(files, lambda path: 1.0, 65_536)
+        chosen = searching.choose_files(files, lambda path: 1.0)
         hits = dict(searching.count_words(top, files, chosen, find_keywords(Task(MARK))))
     assert chosen == ["late.txt", "noise.txt", "small.txt"]
     assert set(hits) == {"late.txt", "small.txt"}

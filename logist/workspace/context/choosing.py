@@ -24,6 +24,7 @@ NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"
 CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
+NO_ROOM = "text not shown: the texts of the other files fill context.max_total_bytes"
 
 AMBIGUOUS = 3
 """If several files match a name in the task, this number of the most relevant ones is used."""
@@ -36,8 +37,9 @@ class ContextBounds:
     limit: int
     """Maximum number of files."""
     max_file_bytes: int
-    """A larger file is named, but neither searched nor shown."""
+    """A larger file is searched and listed like any other, but its text is not shown."""
     max_total_bytes: int
+    """A file whose text doesn't fit into what is left of this is listed without its text."""
 
 
 def find_relevant_files(
@@ -61,18 +63,24 @@ def find_relevant_files(
     for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
-        file = (
-            FileText(path, None, note) if note else _read_text(root, path, min(bounds.max_file_bytes, room))
-        )
-        if file.text is None and reason != NAMED and files[path] <= bounds.max_file_bytes:
+        file = FileText(path, None, note) if note else _read_text(root, path, bounds, room)
+        if (
+            file.text is None
+            and reason != NAMED
+            and files[path] <= bounds.max_file_bytes
+            and file.note != NO_ROOM
+        ):
             continue
         room -= len((file.text or "").encode("utf-8"))
         chosen.append(Relevant(file, reason))
     return chosen
 
 
-def _read_text(root: Path, path: str, max_bytes: int) -> FileText:
-    return agent_files.read_file(root, path, max_bytes)
+def _read_text(root: Path, path: str, bounds: ContextBounds, room: int) -> FileText:
+    file = agent_files.read_file(root, path, bounds.max_file_bytes)
+    if file.text is not None and len(file.text.encode("utf-8")) > room:
+        return FileText(path, None, NO_ROOM)
+    return file
 
 
 def _is_text(path: str) -> bool:
@@ -103,7 +111,6 @@ def _rank_files(
     chosen = searching.choose_files(
         {path: files[path] for path in kind_by_path},
         lambda path: kind_by_path[path].worth + (path in by_name),
-        bounds.max_file_bytes,
     )
     return rank_files(
         wanted,

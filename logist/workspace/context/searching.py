@@ -17,16 +17,18 @@ from logist.workspace.files import safe_open
 
 MAX_BYTES = 16_000_000
 """Maximum bytes of all files together; of the other files only the names are used."""
+MAX_FILE_BYTES = 2_000_000
+"""A larger file is not searched: it is data, and would use up the limit for all files."""
 SNIFFED = 8_192
 """A file with a zero in its first bytes, up to this number, is not text."""
 
 
-def choose_files(files: Mapping[str, int], likely: Callable[[str], float], max_file_bytes: int) -> list[str]:
+def choose_files(files: Mapping[str, int], likely: Callable[[str], float]) -> list[str]:
     """Return the paths to search, from files with their sizes, grouped by directory.
 
     If there are too many, returns the likelier ones; of equally likely ones, the first in `files`.
     """
-    small = [path for path, size in files.items() if 0 < size <= max_file_bytes]
+    small = [path for path, size in files.items() if 0 < size <= MAX_FILE_BYTES]
     if sum(files[path] for path in small) > MAX_BYTES:
         equals: dict[float, list[str]] = {}
         for path in small:

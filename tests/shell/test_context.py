@@ -118,7 +118,7 @@ def test_each_file_has_its_reason_and_its_text(root: Path) -> None:
     assert found["shop/app.py"].reason == "named in the task"
     assert (
         found["shop/payments/charge.py"].reason
-        == "name contains charge; contains charge, gateway 5 times, time_out 2 times"
+        == "name contains charge; defines charge; contains gateway 5 times, charge, time_out 2 times"
     )
     assert found["shop/app.py"].file.text == (root / "shop/app.py").read_text()
 
@@ -261,6 +261,48 @@ def test_what_is_ignored_secret_or_binary_is_named_only_when_the_task_does(root:
         ("private/rosebud.txt", None, "git-ignored: not shown"),
         (".env", None, "git-ignored: not shown"),
     ]
+
+
+def test_past_commits_of_the_source_help_to_find_files(root: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, "a.py", "b.py", "c.py", "old.py", text="x\n")
+    git(source, "init", "--quiet")
+    git(source, "add", ".")
+    git(source, "commit", "--quiet", "--message", "Begin")
+    for name, message in (
+        ("c.py", "Another thing"),
+        ("b.py", "Refunds of hidden-token"),
+        ("old.py", "Refund"),
+    ):
+        write(source, name, text=f"{message}\n".replace("Refund", "y"))
+        git(source, "commit", "--quiet", "--all", "--message", f"{message}\n\nBody about exports")
+    git(source, "rm", "--quiet", "old.py")
+    git(source, "commit", "--quiet", "--message", "Remove")
+    git(source, "config", "log.showSignature", "true")
+    first = workspace(root).populate(source)
+    write(source, "a.py", text="z\n")
+    git(source, "commit", "--quiet", "--all", "--message", "Refunds again")  # later than the job
+    past = {"source": str(source), "first": first}
+    for task, bare in (("Refund twice", False), ("Refund twice", True)):
+        if bare:
+            git(tmp_path, "clone", "--quiet", "--bare", str(source), "bare.git")
+            past["source"] = str(tmp_path / "bare.git")
+        found = [
+            (one.file.path, one.reason)
+            for one in workspace(root).find_relevant(
+                survey(root), Task(task), limit=9, max_file_bytes=99, max_total_bytes=99, **past
+            )
+        ]
+        assert found == [("b.py", "changed by past commits about refund")]
+    assert paths(root, "Refund twice") == paths(root, "Exports", **past) == []
+
+
+@pytest.mark.parametrize("commit", ["0" * 40, "--output=x", "HEAD"])
+def test_a_missing_source_or_commit_is_no_error(root: Path, tmp_path: Path, commit: str) -> None:
+    write(root, "small.txt")
+    assert paths(root, MARK, source=str(tmp_path / "gone"), first=commit) == ["small.txt"]
+    git(tmp_path, "init", "--quiet", "empty")
+    assert paths(root, MARK, source=str(tmp_path / "empty"), first=commit) == ["small.txt"]
 
 
 def test_the_limits_hold(root: Path) -> None:

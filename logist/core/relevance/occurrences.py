@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from logist.core.relevance.words import Keyword, split_lowercase, stem_word
 
-MANY = 20
+MANY = 10
 """After so many occurrences in a file, the number of further ones is estimated."""
 
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

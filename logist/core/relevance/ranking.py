@@ -34,7 +34,7 @@ IN_NAMED_DIRECTORY = 1.6
 """The factor for files in a directory that the task mentions."""
 TEST = 0.3
 """The factor for tests if the task is not about tests."""
-LEAST = 0.15
+LEAST = 0.1
 """Files below this share of the best score are left out, because they are not worth their tokens."""
 SHORTEST_BEGINNING = 3
 

@@ -1,6 +1,12 @@
 """What gathering the context of a prompt costs on a large repository: CPU of Logist and its children.
 
 Run: python benchmarks/context.py [--files 1000 10000 50000] [--runs 3] [--git]
+
+How good the list of files is, on past bug fixes of public repositories (see context_fixes.py):
+
+    python benchmarks/context.py --repos DIR [--misses]
+
+DIR has clones with their history, bare or not, named OWNER+NAME or OWNER+NAME.git. They are only read.
 """
 
 from __future__ import annotations
@@ -16,6 +22,8 @@ from pathlib import Path
 from measure import table, took
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import context_fixes
 
 from logist.config.settings import ContextRules
 from logist.core.relevance import Task
@@ -122,7 +130,16 @@ def main() -> None:
     parser.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000, 50_000])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--git", action="store_true", help="ask git as well")
+    parser.add_argument("--repos", type=Path, metavar="DIR", help="evaluate the list on the clones in DIR")
+    parser.add_argument(
+        "--misses", action="store_true", help="with --repos: print the fixes without a right file"
+    )
     options = parser.parse_args()
+    if options.repos:
+        context_fixes.evaluate(
+            options.repos, context_fixes.load_fixes(), [*context_fixes.LISTERS], misses=options.misses
+        )
+        return
     head = ["files", "MB", "walk s", "structure and files s", f"at most {LIMIT:g}"]
     rows: list[list[object]] = [[*head, *(["git ls-files s", "git grep s"] if options.git else [])]]
     for count in options.files:

@@ -159,10 +159,15 @@ class Git:
             complaints.seek(0)
             return process.returncode, printed, _find_error_line(complaints.read())
 
-    def read_beginning(self, most: int, *arguments: Argument) -> tuple[bytes, bool]:
-        """Return the first `most` bytes of git's output, and whether that is everything; then end git."""
-        with open_unnamed_file() as complaints:
-            process = self._start_process(arguments, None, complaints)
+    def read_beginning(self, most: int, *arguments: Argument, data: bytes = b"") -> tuple[bytes, bool]:
+        """Return the first `most` bytes of git's output, and whether that is everything; then end git.
+
+        `data` is its input.
+        """
+        with open_unnamed_file() as complaints, open_unnamed_file() as input_file:
+            input_file.write(data)
+            input_file.seek(0)
+            process = self._start_process(arguments, input_file if data else None, complaints)
             assert process.stdout is not None
             try:
                 text = process.stdout.read(most + 1)

@@ -409,13 +409,19 @@ class Workspace(WorkspaceReader):
         max_file_bytes: int,
         max_total_bytes: int,
         known: Collection[str] = (),
+        source: str | None = None,
+        first: str | None = None,
     ) -> list[Relevant]:
         """Return at most `limit` files that are relevant for a task, the best first; without those in `known`, which
         the prompt contains anyway.
+
+        `source` is the user's repository and `first` the job's first checkpoint, if it is a commit of the source: the
+        commits before it help to find the files.
         """
+        past = context.SourceHistory(Path(source), first, self.git.path) if source and first else None
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._wrap_os_errors():
-            return context.find_relevant_files(self.root, survey, task, bounds, known)
+            return context.find_relevant_files(self.root, survey, task, bounds, known, past)
 
     def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
         """Return the paths named by an agent whose text must not be in a prompt, each with the reason:

@@ -9,6 +9,8 @@ import pytest
 
 from logist.core.relevance import Task, kinds
 from logist.core.relevance.mentions import find_mentions
+from logist.core.relevance.occurrences import MANY, count_definitions, make_counter
+from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
 from logist.core.relevance.ranking import Names, Text, rank_files
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
 from logist.core.relevance.words import MAX_KEYWORDS, find_keywords, stem_title, stem_word
@@ -36,12 +38,14 @@ def test_the_forms_of_a_word_share_a_stem(words: list[str], shared: str | None) 
     [
         ({"title": "Fix the parser"}, ["pars"]),
         ({"title": "Please make sure that it works"}, []),
+        ({"title": "The default value of an option"}, ["default", "valu", "option"]),
+        ({"title": "Fix app.py and lib/main.go"}, ["app", "lib", "main"]),
         (
             {"title": "Limit retries", "prompt": "`RateLimiter` has retries"},
             ["retr", "limit", "rate_limiter", "rate"],
         ),
         ({"title": "Users cannot log in"}, ["user", "log_in", "log"]),
-        ({"title": "Run vet in CI"}, ["vet", "ci"]),
+        ({"title": "Run vet in CI"}, ["run", "vet", "ci"]),
         ({"title": "See https://example.org/parser/lexer"}, []),
         ({"title": "Größe der Übersicht"}, ["größ", "der", "übersicht"]),
         ({"title": "x", "tags": ("parser",)}, ["pars"]),
@@ -140,9 +144,11 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     wanted = find_keywords(task)
     names = Names(wanted)
     files = {**files, **{f"filler{n}.py": "filler" for n in range(10)}}
+    data = {path: text.encode() for path, text in files.items()}
+    counters = [make_counter(word) for word in wanted]
     texts = {
-        path: Text([text.lower().count(word.needle) for word in wanted], len(text))
-        for path, text in files.items()
+        path: Text([count(text, text.lower()) for count in counters], len(text))
+        for path, text in data.items()
     }
     found = rank_files(
         wanted,
@@ -150,6 +156,7 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
         {path: text for path, text in texts.items() if any(text.counts)},
         files={path: kinds.classify_file(path) for path in files},
         searched=len(files),
+        definitions={path: count_definitions(text, wanted) for path, text in data.items()},
         **{"most": 10, **more},
     )
     return [one.path for one in found]
@@ -157,6 +164,12 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
 
 RANKED = [
     ("a name beats a text", {"other.py": "parser", "parser.py": "x"}, "parser.py"),
+    ("a definition beats a use", {"a.py": "a parser", "b.py": "x\ndef parser(): 1"}, "b.py"),
+    (
+        "work beats docs about it",
+        {"docs/parser.md": "parser lexer " * 9, "parser.py": "parser lexer"},
+        "parser.py",
+    ),
     ("a text beats its directory", {"parser/x.py": "a", "y.py": "parser"}, "y.py"),
     ("a rare word beats a common one", {"a.py": "lexer", **{f"{n}.py": "parser" for n in range(9)}}, "a.py"),
     ("both beat one", {"a.py": "parser lexer", "b.py": "parser parser parser parser"}, "a.py"),
@@ -199,18 +212,18 @@ def test_what_hardly_matters_is_left_out_and_the_rest_bounded() -> None:
     ("path", "worth", "secret"),
     [
         ("a.py", 1.0, False),
-        ("docs/a.md", 0.7, False),
-        ("a.unknown", 0.6, False),
+        ("docs/a.md", 0.3, False),
+        ("a.unknown", 0.3, False),
         ("package-lock.json", 0.05, False),
         ("a.min.js", 0.05, False),
         ("vendor/a.go", 0.1, False),
         ("a.PNG", 0.0, False),
         ("x.tar.gz", 0.0, False),
-        (".env", 0.7, True),
-        (".env.local", 0.6, True),
-        (".env.example", 0.6, False),
-        ("conf/server.key", 0.6, True),
-        ("id_rsa", 0.6, True),
+        (".env", 0.3, True),
+        (".env.local", 0.3, True),
+        (".env.example", 0.3, False),
+        ("conf/server.key", 0.3, True),
+        ("id_rsa", 0.3, True),
         ("secrets.py", 1.0, False),
     ],
 )
@@ -292,3 +305,81 @@ def test_a_file_has_words_in_its_name_and_in_every_directory_above(
 )
 def test_a_test_is_known_by_its_name_or_a_directory_above(path: str, test: bool) -> None:
     assert kinds.classify_file(path).test is test
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("log, Logging and LOGS", 3),
+        ("catalog, blog, login, logical, dialog", 0),
+        ("isLogged last_log logFile LOG_FILE HTTPLog XLogger", 6),
+        ("", 0),
+        ("log " * MANY * 3, MANY * 3),
+        ("catalog " * 100 + "log", 1),
+    ],
+)
+def test_a_word_is_counted_in_all_its_forms_and_not_inside_others(text: str, count: int) -> None:
+    (keyword,) = find_keywords(Task("Logging"))
+    assert make_counter(keyword)(text.encode(), text.lower().encode()) == count
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "class RateLimit(Base):",
+        "    async def check_limit(self):",
+        "export default class Limiter {",
+        "export const limitRate = () => {",
+        "func (r *Rates) Limit(n int) error {",
+        "type limits struct {",
+        "pub(crate) fn set_limit() {",
+        "impl Limit {",
+        "  def self.limit",
+        "module Limits",
+        "    public static <T> List<T> limit(int n) {",
+        "\tprivate final Map<String, Rate> getLimit(",
+        "macro_rules! limit {",
+    ],
+)
+def test_definitions_are_found_in_many_languages(line: str) -> None:
+    wanted = find_keywords(Task("limit"))
+    assert count_definitions(f"x\n{line}\n".encode(), wanted) == [1]
+    assert count_definitions(f"x # {line}\n".encode(), wanted) == [0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"public " * 100_000,
+        b"public" + b" " * 500_000,
+        b"public " + b"a " * 300_000,
+        b"\n" * 500_000,
+        b"(" * 500_000,
+    ],
+)
+def test_no_file_takes_long(text: bytes) -> None:
+    began = time.process_time()
+    count_definitions(text, find_keywords(Task("limit")))
+    assert time.process_time() - began < 3
+
+
+def test_past_commits_like_the_task_vote_for_their_files() -> None:
+    wanted = find_keywords(Task("Fix the rate limit of exports"))
+    subjects = ["Docs", "Export rates with their limits", "Limit", *["Release"] * 50]
+    both, one = find_similar_commits(subjects, wanted)
+    assert (both.number, one.number) == (1, 2)
+    assert 1.0 >= both.similarity > one.similarity > 0.0
+    votes = count_votes(
+        [(both, ["a.py", "b.py"]), (one, ["b.py", "c.py"]), (both, [f"{n}" for n in range(LARGE + 1)])]
+    )
+    assert set(votes) == {"a.py", "b.py", "c.py"}
+    assert votes["a.py"] == votes["b.py"]
+    assert votes["b.py"].strength > votes["c.py"].strength
+    assert find_similar_commits([], wanted) == find_similar_commits(["Other"], wanted) == []
+
+
+def test_a_vote_lifts_a_file_and_lists_one_without_the_words() -> None:
+    files = {"a.py": "parser", "b.py": "parser", "c.py": "x"}
+    assert ranked(Task("Parser"), files)[:2] == ["a.py", "b.py"]
+    votes = {"b.py": Vote(0.5, (0,)), "c.py": Vote(0.3, (0,)), "gone.py": Vote(1.0, (0,))}
+    assert ranked(Task("Parser"), files, votes=votes) == ["b.py", "a.py", "c.py"]

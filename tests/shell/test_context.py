@@ -118,7 +118,7 @@ def test_each_file_has_its_reason_and_its_text(root: Path) -> None:
     assert found["shop/app.py"].reason == "named in the task"
     assert (
         found["shop/payments/charge.py"].reason
-        == "name contains charge; contains charge, gateway 5 times, time_out 2 times"
+        == "name contains charge; defines charge; contains gateway 5 times, charge, time_out 2 times"
     )
     assert found["shop/app.py"].file.text == (root / "shop/app.py").read_text()
 
@@ -263,6 +263,48 @@ def test_what_is_ignored_secret_or_binary_is_named_only_when_the_task_does(root:
     ]
 
 
+def test_past_commits_of_the_source_help_to_find_files(root: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, "a.py", "b.py", "c.py", "old.py", text="x\n")
+    git(source, "init", "--quiet")
+    git(source, "add", ".")
+    git(source, "commit", "--quiet", "--message", "Begin")
+    for name, message in (
+        ("c.py", "Another thing"),
+        ("b.py", "Refunds of hidden-token"),
+        ("old.py", "Refund"),
+    ):
+        write(source, name, text=f"{message}\n".replace("Refund", "y"))
+        git(source, "commit", "--quiet", "--all", "--message", f"{message}\n\nBody about exports")
+    git(source, "rm", "--quiet", "old.py")
+    git(source, "commit", "--quiet", "--message", "Remove")
+    git(source, "config", "log.showSignature", "true")
+    first = workspace(root).populate(source)
+    write(source, "a.py", text="z\n")
+    git(source, "commit", "--quiet", "--all", "--message", "Refunds again")  # later than the job
+    past = {"source": str(source), "first": first}
+    for task, bare in (("Refund twice", False), ("Refund twice", True)):
+        if bare:
+            git(tmp_path, "clone", "--quiet", "--bare", str(source), "bare.git")
+            past["source"] = str(tmp_path / "bare.git")
+        found = [
+            (one.file.path, one.reason)
+            for one in workspace(root).find_relevant(
+                survey(root), Task(task), limit=9, max_file_bytes=99, max_total_bytes=99, **past
+            )
+        ]
+        assert found == [("b.py", "changed by past commits about refund")]
+    assert paths(root, "Refund twice") == paths(root, "Exports", **past) == []
+
+
+@pytest.mark.parametrize("commit", ["0" * 40, "--output=x", "HEAD"])
+def test_a_missing_source_or_commit_is_no_error(root: Path, tmp_path: Path, commit: str) -> None:
+    write(root, "small.txt")
+    assert paths(root, MARK, source=str(tmp_path / "gone"), first=commit) == ["small.txt"]
+    git(tmp_path, "init", "--quiet", "empty")
+    assert paths(root, MARK, source=str(tmp_path / "empty"), first=commit) == ["small.txt"]
+
+
 def test_the_limits_hold(root: Path) -> None:
     write(root, *(f"rosebud{n}.txt" for n in range(9)), text="x" * 900)
     assert len(paths(root, "rosebud", limit=4)) == 4
@@ -274,15 +316,36 @@ def test_the_limits_hold(root: Path) -> None:
     assert (large.file.text, large.file.note) == (None, "too large: 900 bytes, the limit is 100")
 
 
-def test_a_large_file_or_a_binary_is_not_searched(root: Path) -> None:
-    write(root, "large.txt", text=MARK + "x" * 70_000)
+def test_a_file_without_room_for_its_text_is_listed(root: Path) -> None:
+    write(root, *(f"rosebud{n}.txt" for n in range(4)), text="x" * 900)
+    write(root, "rosebud2.txt", text="x" * 300)
+    found = relevant(root, "rosebud", max_total_bytes=1_300)
+    assert {one.file.path: len(one.file.text or "") for one in found} == {
+        "rosebud0.txt": 900, "rosebud1.txt": 0, "rosebud2.txt": 300, "rosebud3.txt": 0
+    }  # fmt: skip
+    assert {one.file.note for one in found if one.file.text is None} == {
+        "text not shown: the texts of the other files fill context.max_total_bytes"
+    }
+    assert all(one.reason == "name contains rosebud" for one in found)
+
+
+def test_a_file_that_is_too_large_to_be_shown_is_searched(root: Path) -> None:
+    write(root, "large.txt", text="x" * 70_000 + f"\n{MARK}\n")
+    (large,) = relevant(root, MARK)
+    assert (large.file.path, large.reason) == ("large.txt", f"contains {MARK}")
+    assert large.file.note == "too large: 70009 bytes, the limit is 65536"
+
+
+def test_huge_files_and_binaries_are_not_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "MAX_FILE_BYTES", 100_000)
+    write(root, "huge.txt", text=MARK + "\n" + "x" * 100_000)
     (root / "noise.txt").write_bytes(b"\0" + MARK.encode() * 50)
-    (root / "late.txt").write_bytes(MARK.encode() + b"x" * 9_000 + b"\0")
+    (root / "late.txt").write_bytes(MARK.encode() + b"\n" + b"x" * 9_000 + b"\0")
     write(root, "small.txt")
     assert paths(root, MARK) == ["small.txt"]
     files = survey(root).files
     with safe_open.open_root(root) as top:
-        chosen = searching.choose_files(files, lambda path: 1.0, 65_536)
+        chosen = searching.choose_files(files, lambda path: 1.0)
         hits = dict(searching.count_words(top, files, chosen, find_keywords(Task(MARK))))
     assert chosen == ["late.txt", "noise.txt", "small.txt"]
     assert set(hits) == {"late.txt", "small.txt"}

@@ -21,8 +21,7 @@ graphql groovy h haml hbs hh hpp hrl hs htm html hxx ipynb j2 java jinja jl js j
 mk ml mli mm mts nim nix pas php pl pm proto ps1 pug py pyi pyx qml r rb rs sass scala scss sh sol sql svelte swift
 tcl tf thrift tmpl ts tsx v vb vhd vue xsl zig zsh"""
 _CODE = frozenset(_CODE_ENDINGS.split())
-_PROSE_AND_SETTINGS = "md rst txt adoc org tex toml yaml yml ini cfg conf json json5 xml properties env in"
-_WRITTEN = frozenset(_PROSE_AND_SETTINGS.split())
+_PROSE = frozenset(("md", "mdx", "rst", "txt", "adoc", "org", "tex"))
 _LOCK_FILES = """\
 package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml poetry.lock uv.lock pdm.lock pipfile.lock cargo.lock
 go.sum composer.lock gemfile.lock mix.lock packages.lock.json flake.lock bun.lock podfile.lock"""
@@ -40,6 +39,8 @@ _KEPT_CLOSE = """\
 .env .envrc .netrc .pgpass .htpasswd .npmrc .pypirc .git-credentials credentials credentials.json id_rsa id_dsa
 id_ecdsa id_ed25519 secrets.yaml secrets.yml secrets.json secrets.toml service-account.json"""
 _SECRET_NAMES = frozenset(_KEPT_CLOSE.split())
+_BESIDE_CODE = 0.3
+"""The worth of text that is not code: what a task changes is mostly code, and texts about it have all its words."""
 _SPECIAL = _GENERATED | _SECRET_NAMES
 _SECRET_ENDINGS = (
     ".pem",
@@ -68,6 +69,8 @@ class FileKind(NamedTuple):
     """It may contain keys and passwords: it is not searched, and not shown in prompts."""
     test: bool
     """The file, or a directory above it, is named like a test."""
+    prose: bool = False
+    """It is written for people to read, such as documentation."""
 
 
 def classify_file(path: str) -> FileKind:
@@ -87,7 +90,7 @@ def _adjust_special(low: str, stem: str, kind: FileKind) -> FileKind:
         return kind._replace(secret=True)
     if low in _GENERATED:
         return kind._replace(worth=0.05)
-    return kind._replace(worth=min(kind.worth, 0.3)) if stem in _CHRONICLES else kind
+    return kind._replace(worth=min(kind.worth, 0.1)) if stem in _CHRONICLES else kind
 
 
 class _Above(NamedTuple):
@@ -126,9 +129,11 @@ def _is_environment_file(name: str) -> bool:
 def _classify_endings(endings: str, test: bool, vendored: bool) -> FileKind:
     """Return the kind by the text after the first dot of the name, and by the location of the file."""
     last, whole = endings.rpartition(".")[2], f".{endings}"
-    worth = 1.0 if last in _CODE else 0.7 if last in _WRITTEN else 0.6
+    worth = 1.0 if last in _CODE else _BESIDE_CODE
     if whole.endswith(_GENERATED_ENDINGS):
         worth = 0.05
     if last in BINARY:
         worth = 0.0
-    return FileKind(min(worth, 0.1) if vendored else worth, whole.endswith(_SECRET_ENDINGS), test)
+    return FileKind(
+        min(worth, 0.1) if vendored else worth, whole.endswith(_SECRET_ENDINGS), test, last in _PROSE
+    )

@@ -1,7 +1,6 @@
-"""Rank files, best first: those that a task mentions, then those whose names or contents contain its words.
+"""Rank files, best first, by the words of a task in their texts, names and definitions, and by past commits.
 
-The weight of a word depends on its position in the task, and on how few files contain it. Several occurrences in
-a file count a little more than one.
+The base is BM25: a word that few files contain counts more, and several occurrences count a little more than one.
 """
 
 from __future__ import annotations
@@ -12,27 +11,32 @@ from heapq import nsmallest
 from math import log
 
 from logist.core.relevance.kinds import FileKind
+from logist.core.relevance.occurrences import MANY
+from logist.core.relevance.past_commits import Vote
 from logist.core.relevance.words import Keyword, split_name
 from logist.quick_dataclass import dataclass
 
+SATURATION = 1.6
+"""BM25's k1: how much further occurrences of a word in a file count."""
+LENGTH = 0.75
+"""BM25's b: how much less a word counts in longer files, from 0 to 1."""
 NAME = 3.0
-"""The weight of a word in the name of a file, compared to one in its content."""
+"""The weight of a word in the name of a file, compared to one occurrence in its text."""
+DEFINITION = 3.0
+"""The weight of a word in the names of what a file defines."""
+PAST = 2.0
+"""The weight of a vote of past commits, compared to all words of the task in one text."""
 DIRECTORY = 0.3
 """The weight of a word in the directories above a file, compared to one in its name."""
 ABBREVIATED = 0.7
 """The weight of a name that contains only the beginning of a word: `auth` for `authentication`."""
 IN_NAMED_DIRECTORY = 1.6
 """The factor for files in a directory that the task mentions."""
-TEST = 0.75
-"""The factor for tests if the task doesn't mention tests."""
-LEAST = 0.25
+TEST = 0.3
+"""The factor for tests if the task is not about tests."""
+LEAST = 0.1
 """Files below this share of the best score are left out, because they are not worth their tokens."""
 SHORTEST_BEGINNING = 3
-SEVERAL = 0.15
-"""What each further word adds to the score, as a fraction."""
-SATURATED = 1.5
-TYPICAL = 6_000
-"""The size of a typical file in bytes; in longer files a word counts less."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,10 @@ class Names:
     def find_hits(self, path: str) -> tuple[Hits, Hits]:
         """Return the hits of a file's own name, and those of the directories above it."""
         cut = path.rfind("/") + 1
-        return self._find_name_hits(path[cut:]), self._find_directory_hits(path[:cut])
+        dot = path.rfind(".")
+        return self._find_name_hits(path[cut:dot] if dot > cut else path[cut:]), self._find_directory_hits(
+            path[:cut]
+        )
 
     def _find_directory_hits(self, directory: str) -> Hits:
         """Return the hits of a directory and those above it; its path ends with `/`."""
@@ -122,6 +129,10 @@ class Text:
     size: int
 
 
+_NO_DEFINITIONS: Mapping[str, Sequence[int]] = {}
+_NO_VOTES: Mapping[str, Vote] = {}
+
+
 def rank_files(
     keywords: Sequence[Keyword],
     names: Mapping[str, tuple[Hits, Hits]],
@@ -130,26 +141,31 @@ def rank_files(
     files: Mapping[str, FileKind],
     searched: int,
     most: int,
+    definitions: Mapping[str, Sequence[int]] = _NO_DEFINITIONS,
+    votes: Mapping[str, Vote] = _NO_VOTES,
     directories: Sequence[str] = (),
     tests_wanted: bool = False,
+    prose_wanted: bool = False,
 ) -> list[RankedFile]:
     """Return at most `most` files that contain a keyword, best first.
 
-    `files`: all candidates; `searched`: how many of them were read; `directories`: those that the task mentions.
+    `files`: all candidates; `searched`: how many of them were read; `definitions`: how often each keyword is in the
+    name of something that the file defines; `votes`: those of past commits; `directories`: those that the task mentions.
     """
-    worth = _Worth(keywords, names, texts, len(files), searched)
+    worth = _Worth(keywords, names, texts, definitions, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
     ranked: list[tuple[float, str]] = []
-    for path in names.keys() | texts.keys():
-        score = worth.score_file(names.get(path, _NONE), texts.get(path))
+    for path in names.keys() | texts.keys() | (votes.keys() & files.keys()):
+        score = worth.score_file(path)
         if score:
             kind = files[path]
-            score *= kind.worth * (1.0 if tests_wanted or not kind.test else TEST)
+            score *= 1.0 if prose_wanted and kind.prose else kind.worth
+            score *= 1.0 if tests_wanted or not kind.test else TEST
             score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
             ranked.append((-round(score, 6), path))
     best = nsmallest(most, ranked)
     return [
-        RankedFile(path, -score, worth.explain_score(names.get(path, _NONE)[0], texts.get(path)))
+        RankedFile(path, -score, worth.explain_score(path))
         for score, path in best
         if score <= LEAST * best[0][0]
     ]
@@ -159,73 +175,84 @@ _NONE: tuple[Hits, Hits] = ({}, {})
 
 
 class _Worth:
-    """The weights of the keywords: the fewer names or texts contain one, the more it counts."""
+    """The weights of the keywords: the fewer files contain one, the more it counts."""
 
     def __init__(
         self,
         keywords: Sequence[Keyword],
         names: Mapping[str, tuple[Hits, Hits]],
         texts: Mapping[str, Text],
-        total: int,
+        definitions: Mapping[str, Sequence[int]],
+        votes: Mapping[str, Vote],
         searched: int,
     ) -> None:
-        of_names, of_texts = [0] * len(keywords), [0] * len(keywords)
-        for own, _ in names.values():
-            for number in own:
-                of_names[number] += 1
+        self._keywords, self._names, self._texts, self._definitions = keywords, names, texts, definitions
+        self._votes = votes
+        containing = [0] * len(keywords)
         for text in texts.values():
             for number, count in enumerate(text.counts):
-                of_texts[number] += bool(count)
-        self._keywords = keywords
-        self._names = [
-            NAME * keyword.weight * _compute_rarity(count, total)
-            for keyword, count in zip(keywords, of_names, strict=True)
+                containing[number] += bool(count)
+        self._weights = [
+            keyword.weight * _compute_rarity(count, searched)
+            for keyword, count in zip(keywords, containing, strict=True)
         ]
-        self._texts = [
-            (SATURATED + 1) * keyword.weight * _compute_rarity(count, searched)
-            for keyword, count in zip(keywords, of_texts, strict=True)
-        ]
+        self._whole = sum(self._weights)
+        self._average = max(1.0, sum(text.size for text in texts.values()) / max(1, len(texts)))
 
-    def score_file(self, hits: tuple[Hits, Hits], text: Text | None) -> float:
-        """Return the score of a file; 0 if neither its name nor its text contains a keyword."""
-        own, above = hits
-        score, numbers_present = 0.0, set(own)
-        for number, much in own.items():
-            score += much * self._names[number]
+    def score_file(self, path: str) -> float:
+        """Return the score of a file; 0 if neither its name nor its text contains a keyword, and no past commit votes for it."""
+        own, above = self._names.get(path, _NONE)
+        weights = self._weights
+        score = NAME * sum(much * weights[number] for number, much in own.items())
+        text = self._texts.get(path)
         if text is not None:
-            length = _compute_length_factor(text)
-            for number, count in enumerate(text.counts):
-                if count:
-                    score += self._texts[number] * count / (count + length)
-                    numbers_present.add(number)
-        if not numbers_present:
+            score += sum(self._score_text(text).values())
+        vote = self._votes.get(path)
+        if vote is not None:
+            score += PAST * vote.strength * self._whole
+        if not score:
             return 0.0
+        for number, count in enumerate(self._definitions.get(path, ())):
+            if count:
+                score += DEFINITION * weights[number] * count / (count + 1)
         for number, much in above.items():
             if number not in own:
-                score += much * self._names[number] * DIRECTORY
-        # A file with several of the words is better than a file with one of them many times.
-        return score * (1.0 + SEVERAL * min(len(numbers_present) - 1, 4))
+                score += NAME * DIRECTORY * much * weights[number]
+        return score
 
-    def explain_score(self, own: Hits, text: Text | None) -> str:
+    def _score_text(self, text: Text) -> Hits:
+        """Return BM25 by keyword."""
+        damping = SATURATION * (1 - LENGTH + LENGTH * text.size / self._average)
+        return {
+            number: self._weights[number] * (SATURATION + 1) * count / (count + damping)
+            for number, count in enumerate(text.counts)
+            if count
+        }
+
+    def explain_score(self, path: str) -> str:
         """Return the words that count most, as text for people."""
         reasons: list[str] = []
+        own, text = self._names.get(path, _NONE)[0], self._texts.get(path)
         if own:
-            best = _choose_best({number: much * self._names[number] for number, much in own.items()}, 2)
-            reasons.append(f"name contains {', '.join(self._keywords[number].word for number in best)}")
-        if text is not None:
-            length = _compute_length_factor(text)
-            counts = {number: count for number, count in enumerate(text.counts) if count}
-            best = _choose_best(
-                {n: self._texts[n] * count / (count + length) for n, count in counts.items()}, 3
-            )
             reasons.append(
-                f"contains {', '.join(f'{self._keywords[n].word}{_format_times(counts[n])}' for n in best)}"
+                f"name contains {self._join_best({n: much * self._weights[n] for n, much in own.items()}, 2)}"
             )
+        defined = {n: self._weights[n] for n, count in enumerate(self._definitions.get(path, ())) if count}
+        if defined:
+            reasons.append(f"defines {self._join_best(defined, 2)}")
+        if text is not None:
+            best = _choose_best(self._score_text(text), 3)
+            reasons.append(
+                f"contains {', '.join(f'{self._keywords[n].word}{_format_times(text.counts[n])}' for n in best)}"
+            )
+        vote = self._votes.get(path)
+        if vote is not None:
+            about = self._join_best({n: self._weights[n] for n in vote.keywords}, 2)
+            reasons.append(f"changed by past commits about {about}")
         return "; ".join(reasons)
 
-
-def _compute_length_factor(text: Text) -> float:
-    return SATURATED * (0.5 + 0.5 * min(text.size / TYPICAL, 8.0))
+    def _join_best(self, scores: Hits, most: int) -> str:
+        return ", ".join(self._keywords[number].word for number in _choose_best(scores, most))
 
 
 def _compute_rarity(count: int, total: int) -> float:
@@ -237,4 +264,4 @@ def _choose_best(scores: Hits, most: int) -> list[int]:
 
 
 def _format_times(count: int) -> str:
-    return "" if count == 1 else f" {count} times"
+    return "" if count == 1 else f" {count} times" if count < MANY else " many times"

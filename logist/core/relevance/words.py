@@ -8,14 +8,26 @@ from logist.core.relevance.task import Task
 from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
-MAX_KEYWORDS = 10
+MAX_KEYWORDS = 24
 MAX_TEXT = 20_000
 """The number of characters of a text that are searched for words."""
-SHORTEST = 3
+SHORTEST = 2
+LONGEST_WHOLE = 3
 LONGEST = 100
 """The maximum length of a word, in characters; longer ones are data."""
 
 _SAYING_NOTHING = """\
+a add added adding adds after all also an and any are as at be been before bug but by can cannot could did do does doesn
+doing don during for from had has have how if in into is isn issue it its just look make made makes making more most must need
+needs never no not now of off on only onto or our please see shall should so such sure than that the their them then there
+these they this those through to too until up upon use used uses using very via was we were what when where whether which
+while who why will with within without won work worked working works would you your
+fix fixed fixes fixing fixe feat chore www http https com org net"""
+STOP_WORDS = frozenset(_SAYING_NOTHING.split())
+"""Words that say nothing about a place in the code. The list is short, because a word that many files contain counts
+little anyway, and `default`, `option`, `error` or `value` are what many tasks are about."""
+
+_SAYING_LITTLE = """\
 about above accept acceptance according across actual add added adding adds after again against ago all allow
 allowed allows along already also although always among and another any anything are aren around asked avoid
 back bad based because become been before behavior behaviour behind being below best better between bit both
@@ -42,8 +54,8 @@ though three through throughout thus time times to today together too true turn 
 until update updated updates upon use used useful user's uses using usual usually valid value values various
 verify very via want wants was way ways well were what when where whether which while who whole whose why will
 wish with within without won work worked working works would write writes wrong www yes yet you your"""
-STOP_WORDS = frozenset(_SAYING_NOTHING.split())
-"""Words that don't help to find files: common English words, and typical words of tasks."""
+_GENERAL = frozenset(_SAYING_LITTLE.split())
+"""Common English words, and typical words of tasks: if a task has too many words, the others are preferred."""
 
 _TOKEN = compile_on_use(r"[^\W\d_](?:[\w]|(?<=\w)-(?=\w))*")
 _HUMPS = compile_on_use(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -51,6 +63,9 @@ _LOW = compile_on_use(r"[a-z]+")
 _LETTERS = compile_on_use(r"[^\W\d_]+")
 _PLURAL = compile_on_use(r"[A-Z]{2,}s")
 _QUOTED = compile_on_use(r"`([^`\n]{1,200})`")
+_FILE_ENDING = compile_on_use(
+    r"(?<=\w)\.(?:c|cc|cpp|cs|css|go|h|html|java|js|json|jsx|kt|md|mjs|php|py|rb|rs|sh|toml|ts|tsx|yaml|yml)\b"
+)
 _LINK = compile_on_use(r"\bhttps?://\S+")
 _ENDINGS = (
     (("ies", 3), ("s", 3)),
@@ -66,6 +81,9 @@ _ACRONYM = compile_on_use(r"\b[A-Z]{2}\b")
 _SHORT_WORDS = "AN AS AT BE BY DO GO IF IN IS IT NO OF OK ON OR SO TO UP WE"
 _ORDINARY = frozenset(_SHORT_WORDS.split())
 _ABOUT_TESTS = frozenset(("test", "tests", "testing", "tested"))
+_ABOUT_PROSE = frozenset(
+    ("docs", "documentation", "readme", "typo", "typos", "changelog", "tutorial", "guide")
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +95,7 @@ class Keyword:
     """The lowercase stem that is searched for; a name of several words has `_` between them."""
     weight: float
     whole: bool = False
-    """It is searched as a separate word, because it is short and would be found inside many words."""
+    """It is found only as a separate word of a file name, because it is short and would be inside many words."""
     code: bool = False
     """It is a name of several words, such as `rate_limiter` or `HttpClient`."""
 
@@ -96,11 +114,28 @@ def find_keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
             shown.setdefault(needle, word)
             weights[needle] = weights.get(needle, 0.0) + worth * factor
     ranked = sorted(weights, key=lambda needle: -weights[needle])
-    chosen = [needle for needle in ranked if not _is_covered_by_better(needle, ranked, weights)][:most]
+    if len(ranked) > most:
+        telling = [needle for needle in ranked if shown[needle] not in _GENERAL][:most]
+        kept = {*telling, *[needle for needle in ranked if shown[needle] in _GENERAL][: most - len(telling)]}
+        ranked = [needle for needle in ranked if needle in kept]
     return [
-        Keyword(shown[needle], needle, weights[needle], len(needle) <= SHORTEST, _is_code(shown[needle]))
-        for needle in chosen
+        Keyword(shown[needle], needle, weights[needle], len(needle) <= LONGEST_WHOLE, _is_code(shown[needle]))
+        for needle in ranked
     ]
+
+
+def is_about_tests(task: Task) -> bool:
+    """Whether the work is on tests: nearly every task asks for some, so only the title says this."""
+    return _has_word(task.title, _ABOUT_TESTS)
+
+
+def is_about_prose(task: Task) -> bool:
+    """Whether the work is on documentation."""
+    return _has_word(task.title, _ABOUT_PROSE)
+
+
+def _has_word(text: str, words: frozenset[str]) -> bool:
+    return not words.isdisjoint(token.lower() for token in _TOKEN.findall(text[:MAX_TEXT]))
 
 
 def _weigh_texts(task: Task) -> Iterator[tuple[str, float]]:
@@ -114,7 +149,7 @@ def _weigh_texts(task: Task) -> Iterator[tuple[str, float]]:
 
 def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
     """Yield every word in order, with a factor: names from code and their parts count more."""
-    plain = _LINK.sub(" ", text)
+    plain = _FILE_ENDING.sub(" ", _LINK.sub(" ", text))
     quoted = {token for quote in _QUOTED.findall(plain) for token in _TOKEN.findall(quote)}
     for token in _TOKEN.findall(plain):
         if len(token) > LONGEST:
@@ -151,17 +186,6 @@ def _is_significant(word: str) -> bool:
     return len(word) >= SHORTEST and word not in STOP_WORDS
 
 
-def _is_covered_by_better(needle: str, ranked: list[str], weights: dict[str, float]) -> bool:
-    """Whether a shorter stem with at least the same weight finds everything that this one finds; never for code."""
-    return "_" not in needle and any(
-        other != needle
-        and len(other) > SHORTEST + 1
-        and needle.startswith(other)
-        and weights[other] >= weights[needle]
-        for other in ranked
-    )
-
-
 def stem_word(word: str) -> str:
     """Return the stem of a word: `parsing`, `parser` and `parse` give `pars`.
 
@@ -184,7 +208,7 @@ def stem_word(word: str) -> str:
 
 def _undouble_consonant(low: str) -> str:
     """Remove a doubled consonant: `logg` (from `logging`) becomes `log`, `runn` becomes `run`; `call` stays."""
-    doubled = len(low) > SHORTEST and low[-1] == low[-2] and low[-1] in "bdgmnprt"
+    doubled = len(low) > 3 and low[-1] == low[-2] and low[-1] in "bdgmnprt"
     return low[:-1] if doubled else low
 
 

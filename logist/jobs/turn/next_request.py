@@ -369,6 +369,8 @@ def _add_surroundings(
                 max_file_bytes=rules.max_file_bytes,
                 max_total_bytes=room,
                 known={file.path for file in given.files},
+                source=state.source,
+                first=state.start_checkpoint,
             )
     return replace(given, **parts)
 

@@ -10,6 +10,7 @@ from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.workspace.context.choosing import ContextBounds, find_relevant_files
+    from logist.workspace.context.source_history import SourceHistory
     from logist.workspace.context.surveying import (
         build_hidden_patterns,
         explain_withheld,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ContextBounds",
     "FileSurvey",
+    "SourceHistory",
     "Tracked",
     "build_hidden_patterns",
     "explain_withheld",
@@ -34,6 +36,7 @@ load_on_use(
     globals(),
     {
         "choosing": ("ContextBounds", "find_relevant_files"),
+        "source_history": ("SourceHistory",),
         "surveying": ("build_hidden_patterns", "explain_withheld", "format_structure", "survey_workspace"),
         "tracked": ("Tracked",),
         "walking": ("FileSurvey",),

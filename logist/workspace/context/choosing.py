@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from logist.core.prompt.shown_files import FileText, Relevant
@@ -14,9 +15,10 @@ from logist.core.relevance import kinds
 from logist.core.relevance.mentions import Mentions, find_mentions
 from logist.core.relevance.ranking import Names, RankedFile, rank_files
 from logist.core.relevance.task import Task
-from logist.core.relevance.words import find_keywords
+from logist.core.relevance.words import find_keywords, is_about_prose, is_about_tests
 from logist.quick_dataclass import dataclass
 from logist.workspace.context import searching
+from logist.workspace.context.source_history import SourceHistory
 from logist.workspace.context.walking import FileSurvey
 from logist.workspace.files import agent_files, file_names, safe_open
 
@@ -24,6 +26,7 @@ NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"
 CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
+NO_ROOM = "text not shown: the texts of the other files fill context.max_total_bytes"
 
 AMBIGUOUS = 3
 """If several files match a name in the task, this number of the most relevant ones is used."""
@@ -36,16 +39,22 @@ class ContextBounds:
     limit: int
     """Maximum number of files."""
     max_file_bytes: int
-    """A larger file is named, but neither searched nor shown."""
+    """A larger file is searched and listed like any other, but its text is not shown."""
     max_total_bytes: int
+    """A file whose text doesn't fit into what is left of this is listed without its text."""
 
 
 def find_relevant_files(
-    root: Path, found: FileSurvey, task: Task, bounds: ContextBounds, known: Collection[str] = ()
+    root: Path,
+    found: FileSurvey,
+    task: Task,
+    bounds: ContextBounds,
+    known: Collection[str] = (),
+    past: SourceHistory | None = None,
 ) -> list[Relevant]:
     """Return the files that are relevant for a task, the best first, each with the reason.
 
-    Files in `known` are in the prompt anyway, so they are left out. The result depends only on workspace and task.
+    Files in `known` are in the prompt anyway, so they are left out. The result depends only on workspace, task and `past`.
     """
     if bounds.limit < 1:
         return []
@@ -54,25 +63,31 @@ def find_relevant_files(
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, task, mentioned, bounds)
+        ranked = _rank_files(top, files, task, mentioned, bounds, past)
         unlisted = [path for path in mentioned.unknown if path not in known and _is_ignored(top, found, path)]
     chosen: list[Relevant] = []
     room = bounds.max_total_bytes
     for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
-        file = (
-            FileText(path, None, note) if note else _read_text(root, path, min(bounds.max_file_bytes, room))
-        )
-        if file.text is None and reason != NAMED and files[path] <= bounds.max_file_bytes:
+        file = FileText(path, None, note) if note else _read_text(root, path, bounds, room)
+        if (
+            file.text is None
+            and reason != NAMED
+            and files[path] <= bounds.max_file_bytes
+            and file.note != NO_ROOM
+        ):
             continue
         room -= len((file.text or "").encode("utf-8"))
         chosen.append(Relevant(file, reason))
     return chosen
 
 
-def _read_text(root: Path, path: str, max_bytes: int) -> FileText:
-    return agent_files.read_file(root, path, max_bytes)
+def _read_text(root: Path, path: str, bounds: ContextBounds, room: int) -> FileText:
+    file = agent_files.read_file(root, path, bounds.max_file_bytes)
+    if file.text is not None and len(file.text.encode("utf-8")) > room:
+        return FileText(path, None, NO_ROOM)
+    return file
 
 
 def _is_text(path: str) -> bool:
@@ -87,7 +102,12 @@ def _is_text(path: str) -> bool:
 
 
 def _rank_files(
-    top: int, files: Mapping[str, int], task: Task, named: Mentions, bounds: ContextBounds
+    top: int,
+    files: Mapping[str, int],
+    task: Task,
+    named: Mentions,
+    bounds: ContextBounds,
+    past: SourceHistory | None,
 ) -> list[RankedFile]:
     """Return the files with words of the task, the best first, without
     secret files and files that are not text.
@@ -103,20 +123,29 @@ def _rank_files(
     chosen = searching.choose_files(
         {path: files[path] for path in kind_by_path},
         lambda path: kind_by_path[path].worth + (path in by_name),
-        bounds.max_file_bytes,
     )
-    return rank_files(
+    searchable = frozenset(chosen)
+    rank = partial(
+        rank_files,
         wanted,
         by_name,
         dict(searching.count_words(top, files, chosen, wanted)),
         files=kind_by_path,
         searched=len(chosen),
-        most=bounds.limit + len(named.files) + _SPARE,
+        votes=past.count_votes(wanted) if past else {},
         directories=named.directories,
-        tests_wanted=any(each.needle.startswith("test") for each in wanted),
+        tests_wanted=is_about_tests(task),
+        prose_wanted=is_about_prose(task),
     )
+    # To look for definitions takes long, so this is done only in files that could come first.
+    likely = [one.path for one in rank(most=_WITH_DEFINITIONS)]
+    definitions = dict(
+        searching.find_definitions(top, files, [path for path in likely if path in searchable], wanted)
+    )
+    return rank(most=bounds.limit + len(named.files) + _SPARE, definitions=definitions)
 
 
+_WITH_DEFINITIONS = 100
 _SPARE = 20
 """Files ranked above the limit, to replace files that are not text."""
 

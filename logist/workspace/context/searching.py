@@ -5,11 +5,11 @@ limit of bytes, the likelier files first.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from logist.core.relevance.occurrences import count_definitions, make_counter
 from logist.core.relevance.ranking import Text
 from logist.core.relevance.words import Keyword
 from logist.workspace.context.descending import Descent
@@ -17,16 +17,18 @@ from logist.workspace.files import safe_open
 
 MAX_BYTES = 16_000_000
 """Maximum bytes of all files together; of the other files only the names are used."""
+MAX_FILE_BYTES = 2_000_000
+"""A larger file is not searched: it is data, and would use up the limit for all files."""
 SNIFFED = 8_192
 """A file with a zero in its first bytes, up to this number, is not text."""
 
 
-def choose_files(files: Mapping[str, int], likely: Callable[[str], float], max_file_bytes: int) -> list[str]:
+def choose_files(files: Mapping[str, int], likely: Callable[[str], float]) -> list[str]:
     """Return the paths to search, from files with their sizes, grouped by directory.
 
     If there are too many, returns the likelier ones; of equally likely ones, the first in `files`.
     """
-    small = [path for path, size in files.items() if 0 < size <= max_file_bytes]
+    small = [path for path, size in files.items() if 0 < size <= MAX_FILE_BYTES]
     if sum(files[path] for path in small) > MAX_BYTES:
         equals: dict[float, list[str]] = {}
         for path in small:
@@ -53,36 +55,38 @@ def _get_directory(path: str) -> str:
 def count_words(
     top: int, files: Mapping[str, int], chosen: Sequence[str], keywords: Sequence[Keyword]
 ) -> Iterator[tuple[str, Text]]:
-    """Yield the chosen files that contain any of the words; deleted, locked and binary files contain none.
+    """Yield the chosen files that contain any of the words.
 
     `chosen` is in the order of `choose_files`, so that a directory is opened once.
     """
-    counters = [_make_counter(keyword) for keyword in keywords]
+    counters = [make_counter(keyword) for keyword in keywords]
+    for path, data in _read_texts(top, files, chosen):
+        low = data.lower()
+        counts = [count(data, low) for count in counters]
+        if any(counts):
+            yield path, Text(counts, len(data))
+
+
+def find_definitions(
+    top: int, files: Mapping[str, int], chosen: Sequence[str], keywords: Sequence[Keyword]
+) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield for each chosen file how many of its definitions have each keyword in their name."""
+    for path, data in _read_texts(top, files, sorted(chosen, key=_get_directory)):
+        yield path, count_definitions(data, keywords)
+
+
+def _read_texts(top: int, files: Mapping[str, int], chosen: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the contents of the files, without deleted, locked and binary ones."""
     with Descent(top) as way:
         for directory, group in groupby(chosen, key=_get_directory):
             try:
                 descriptor = way.open_path(directory[:-1])
                 for path in group:
                     data = _read_if_text(descriptor, os.fsencode(path[len(directory) :]), files[path])
-                    if data is None:
-                        continue
-                    low = data.lower()
-                    counts = [count(low) for count in counters]
-                    if any(counts):
-                        yield path, Text(counts, len(data))
+                    if data is not None:
+                        yield path, data
             except OSError:
                 continue
-
-
-def _make_counter(keyword: Keyword) -> Callable[[bytes], int]:
-    needle = keyword.needle.encode("utf-8", "surrogatepass")
-    if keyword.code:
-        joined = needle.replace(b"_", b"")
-        return lambda low: low.count(needle) + low.count(joined)
-    if not keyword.whole:
-        return lambda low: low.count(needle)
-    alone = re.compile(rb"(?<![^\W\d_])" + re.escape(needle) + rb"(?![^\W\d_])")
-    return lambda low: len(alone.findall(low)) if needle in low else 0
 
 
 def _read_if_text(parent: int, name: bytes, size: int) -> bytes | None:

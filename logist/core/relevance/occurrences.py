@@ -1,0 +1,100 @@
+"""Count in the text of a file the words of a task: as words of their own, as parts of names, and in definitions.
+
+A file is searched for stems as bytes, which is many times faster than splitting it into words. Only where a stem
+occurs is the word around it looked at, so that `log` is found in `logging` and `isLogged`, but not in `catalog`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from logist.core.relevance.words import Keyword, split_lowercase, stem_word
+
+MANY = 10
+"""After so many occurrences in a file, the number of further ones is estimated."""
+
+_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_UPPER = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_LETTERS = _UPPER | frozenset(b"abcdefghijklmnopqrstuvwxyz")
+
+# All repetitions are bounded, so that no line takes long.
+_MODIFIERS = (
+    rb"(?:export|default|pub(?:\([a-z]{1,20}\))?|public|private|protected|internal|static|final|abstract|async|unsafe"
+    rb"|const|declare|inline|override|open|sealed|data|suspend)"
+)
+_KINDS = (
+    rb"(?:class|def|func|fn|fun|struct|enum|interface|type|trait|impl|module|function\*?|macro_rules!|mod|const|let|var"
+    rb"|val|static|object|record|sub|proc|defp|defmodule|union|namespace)"
+)
+_RECEIVER = rb"(?:\([^)\n]{0,100}\)[ \t]{1,4})?(?:self\.)?"
+_KEYWORD_FORM = rb"(?:%b[ \t]{1,4}){0,6}%b[ \t]{1,4}%b([A-Za-z_$][\w$]{0,100})" % (
+    _MODIFIERS,
+    _KINDS,
+    _RECEIVER,
+)
+_TYPED_FORM = (  # a method of Java, C# and the like: modifiers, a type, a name, a parenthesis
+    rb"(?:(?:public|private|protected|internal|static|final|synchronized|abstract|default|override|virtual)[ \t]{1,4}){1,6}"
+    rb"[\w<>\[\],.?]{1,100}(?: [\w<>\[\],.?]{1,100}){0,4}?[ \t]{1,4}(\w{1,100})[ \t]{0,4}\("
+)
+_DEFINITION = re.compile(rb"^[ \t]{0,60}(?:%b|%b)" % (_KEYWORD_FORM, _TYPED_FORM), re.MULTILINE)
+
+
+def make_counter(keyword: Keyword) -> Callable[[bytes, bytes], int]:
+    """Return a function that counts a keyword in a text; it takes the text, and the same text in lowercase."""
+    needle = keyword.needle.encode("utf-8", "surrogatepass")
+    if keyword.code:
+        joined = needle.replace(b"_", b"")
+        return lambda data, low: low.count(needle) + low.count(joined)
+    if (
+        not keyword.needle.isascii()
+    ):  # a language without ASCII letters may have no spaces between words either
+        return lambda data, low: low.count(needle)
+    known: dict[bytes, bool] = {}
+
+    def is_form(word: bytes) -> bool:
+        same = known.get(word)
+        if same is None:
+            same = known[word] = stem_word(word.decode("ascii").lower()) == keyword.needle
+        return same
+
+    def count(data: bytes, low: bytes) -> int:
+        forms = 0
+        place = low.find(needle)
+        while place >= 0:
+            if _begins_word(data, place):
+                match = _WORD.match(data, place)
+                if match is not None and is_form(match[0]):
+                    forms += 1
+                    if forms == MANY:
+                        return max(
+                            MANY, MANY * low.count(needle) // low.count(needle, 0, place + len(needle))
+                        )
+            place = low.find(needle, place + len(needle))
+        return forms
+
+    return count
+
+
+def _begins_word(data: bytes, place: int) -> bool:
+    """Whether a word begins here: after something that is no letter, or with a capital as in `isValid`, `HTTPServer`."""
+    if not place or data[place - 1] not in _LETTERS:
+        return True
+    if data[place] not in _UPPER:
+        return False
+    after = place + 1
+    return data[place - 1] not in _UPPER or (after < len(data) and data[after] in _LETTERS - _UPPER)
+
+
+def count_definitions(data: bytes, keywords: Sequence[Keyword]) -> list[int]:
+    """Return for each keyword how many definitions (classes, functions, types, ...) have it in their name."""
+    counts = [0] * len(keywords)
+    numbers = {keyword.needle.replace("_", ""): number for number, keyword in enumerate(keywords)}
+    for match in _DEFINITION.finditer(data):
+        name = (match[1] or match[2]).decode("ascii", "replace")
+        words = split_lowercase(name)
+        for stem in {*map(stem_word, words), "".join(words)}:
+            number = numbers.get(stem)
+            if number is not None:
+                counts[number] += 1
+    return counts

@@ -4,7 +4,7 @@ Run: python benchmarks/context.py [--files 1000 10000 50000] [--runs 3] [--git]
 
 How good the list of files is, on past bug fixes of public repositories (see context_fixes.py):
 
-    python benchmarks/context.py --repos DIR [--misses]
+    python benchmarks/context.py --repos DIR [--misses] [--reports]
 
 DIR has clones with their history, bare or not, named OWNER+NAME or OWNER+NAME.git. They are only read.
 """
@@ -134,11 +134,15 @@ def main() -> None:
     parser.add_argument(
         "--misses", action="store_true", help="with --repos: print the fixes without a right file"
     )
+    parser.add_argument(
+        "--reports",
+        action="store_true",
+        help="with --repos: 20 bug reports as the tasks, instead of subjects of commits",
+    )
     options = parser.parse_args()
     if options.repos:
-        context_fixes.evaluate(
-            options.repos, context_fixes.load_fixes(), [*context_fixes.LISTERS], misses=options.misses
-        )
+        fixes = context_fixes.load_reports() if options.reports else context_fixes.load_fixes()
+        context_fixes.evaluate(options.repos, fixes, [*context_fixes.LISTERS], misses=options.misses)
         return
     head = ["files", "MB", "walk s", "structure and files s", f"at most {LIMIT:g}"]
     rows: list[list[object]] = [[*head, *(["git ls-files s", "git grep s"] if options.git else [])]]

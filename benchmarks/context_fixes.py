@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from logist.core.relevance import Task
 from logist.workspace import Workspace
 
 FIXES = Path(__file__).with_name("context_fixes.json")
+REPORTS = Path(__file__).with_name("context_reports.json")
+"""For 20 of the fixes, a bug report in our words: the symptoms, without names of files and symbols."""
 TUNED = ("fastify/fastify", "pallets/click")
 """The weights were chosen with fixes of these two; the others are held out."""
 FILES = 10
@@ -39,6 +41,8 @@ class Fix:
     commit: str
     parent: str
     files: tuple[str, ...]
+    report: str | None = None
+    """The task; None: the subject of the commit."""
 
 
 @dataclass
@@ -173,6 +177,12 @@ def load_fixes(path: Path = FIXES) -> list[Fix]:
     ]
 
 
+def load_reports(path: Path = REPORTS) -> list[Fix]:
+    """Load the fixes with a bug report as their task."""
+    reports = {one["commit"]: one["report"] for one in json.loads(path.read_text("utf-8"))}
+    return [replace(fix, report=reports[fix.commit]) for fix in load_fixes() if fix.commit in reports]
+
+
 def evaluate(folder: Path, fixes: Sequence[Fix], names: Sequence[str], *, misses: bool = False) -> None:
     """Print a table: each repository, then the tuned and the held-out ones together."""
     scores: dict[tuple[str, str], Scores] = defaultdict(Scores)
@@ -185,7 +195,7 @@ def evaluate(folder: Path, fixes: Sequence[Fix], names: Sequence[str], *, misses
             clone = Clone(git_dir, Path(temporary))
             for fix in (fix for fix in fixes if fix.repo == repo):
                 clone.check_out(fix.parent)
-                subject = clone.read_subject(fix.commit)
+                subject = fix.report or clone.read_subject(fix.commit)
                 for name in names:
                     listed = LISTERS[name](clone, fix, subject)
                     group = "tuned" if repo in TUNED else "held out"

@@ -219,7 +219,9 @@ def list_examples() -> Iterator[tuple[str, Any]]:
     known = {name: set(SCHEMAS[name]["properties"]) for name in ("config", "job")}
     for page in sorted((ROOT / "docs").glob("*.md")):
         for block in re.findall(r"(?:^ {4}.*\n)+", page.read_text("utf-8"), re.MULTILINE):
-            data = read_mapping(block)
+            data = (
+                None if "{{" in block else read_mapping(block)
+            )  # a template isn't a job before it is filled
             for name, keys in known.items():
                 if data and data.keys() <= keys and "exit" not in block:
                     yield name, data

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Replay up to N histories at the same time, each in a process of its own.",
+    help="Replay up to N histories at the same time, in N processes.",
 )
 @recorded_jobs_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end.")

@@ -75,7 +75,7 @@ LEGEND = (("completed", "green"), ("retry", "yellow"), ("stuck", "red"), ("no an
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Read up to N histories at the same time, each in a process of its own.",
+    help="Read up to N histories at the same time, in N processes.",
 )
 @recorded_jobs_dir_option
 @json_option

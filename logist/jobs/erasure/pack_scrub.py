@@ -1,4 +1,4 @@
-"""Replaces a text in a packed job: unpacks the file beside it, scrubs the job, and packs it again."""
+"""Replaces a text in a packed job: unpacks the file next to it, scrubs the job, and packs it again."""
 
 from __future__ import annotations
 

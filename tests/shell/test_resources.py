@@ -20,7 +20,7 @@ def installed(site: Path) -> Path:
     """The modules that `logist.resources` needs, laid out as a wheel installs them."""
     package = site / "logist"
     (package / "_data" / "roles").mkdir(parents=True)
-    for name in ("__init__.py", "errors.py", "resources.py"):
+    for name in ("__init__.py", "version.py", "errors.py", "resources.py"):
         shutil.copyfile(PACKAGE / name, package / name)
     return package
 

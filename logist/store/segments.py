@@ -220,8 +220,6 @@ class HistorySegment:
                 header = read_header(file, self.path)
         except Damaged as error:
             raise self._damaged_error("its first line is damaged") from error
-        except Refused as error:
-            raise Refused(f"{self.path.name}: {error.message}", where=error.where, fix=error.fix) from error
         if header.segment != self.number:
             raise self._damaged_error(f"it contains segment {header.segment}, expected {self.number}")
         return header

@@ -18,6 +18,7 @@ import pytest
 from logist.errors import Busy, UsageError
 from logist.store import Holder, JobDir, LockProcess
 from logist.store.lock import _UNSURE_SECONDS, _write_signature, claim_unfinished_job, read_start_time
+from logist.timestamps import format_local
 from tests import support
 
 pytestmark = pytest.mark.disk
@@ -195,7 +196,7 @@ def test_a_live_stepper_makes_others_busy_and_is_named(job: JobDir, tmp_path: Pa
         assert hear(other) == "held"
         with pytest.raises(Busy) as caught, job.hold_lock(command="job step", since=SINCE):
             raise AssertionError("not reached")
-        assert f"job step (pid {other.pid}, since {SINCE})" in caught.value.message
+        assert f"job step (pid {other.pid}, since {format_local(SINCE)})" in caught.value.message
         assert caught.value.where == str(job.path)
         assert "--wait" in (caught.value.fix or "")
         assert caught.value.exit_code == 8

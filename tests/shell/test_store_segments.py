@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.errors import Damaged, Refused, StorageError
+from logist.errors import Damaged, NewerFormat, StorageError
 from logist.store import JobDir, Position, files, segments
 from logist.store.settled_state import load_settled_state
 from tests import support
@@ -351,15 +351,18 @@ def test_a_reader_meets_a_writer_between_state_and_history(
 ) -> None:
     """Whoever has read the state and then finds a file that begins after it."""
     job, other = long(tmp_path), JobDir(tmp_path / "job", "job")
-    real = job.read_state
+    real = files.read_bytes
+    added: list[int] = []
 
-    def late() -> Json | None:
-        state = real()
-        for number in (9, 10):
-            commit(other, f"job {number}")
-        return state
+    def read(path: Path) -> bytes | None:
+        data = real(path)
+        if path == job.state_file and not added:
+            added.extend((9, 10))
+            for number in added:
+                commit(other, f"job {number}")
+        return data
 
-    monkeypatch.setattr(job, "read_state", late)
+    monkeypatch.setattr(files, "read_bytes", read)
     loaded = job.load()
     assert [entry["text"] for entry in loaded.entries] == ["job 9", "job 10"]
     assert loaded.position == other.load().position
@@ -511,9 +514,11 @@ def test_a_segment_of_a_later_version_says_so(tmp_path: Path) -> None:
     job = long(tmp_path)
     path = segment(job, 2)
     path.write_bytes(rewritten(path.read_bytes(), b'"version":1', b'"version":2'))
-    with pytest.raises(Refused, match=r"jobHistory\.2\.json\.gz: unsupported history version 2"):
+    with pytest.raises(
+        NewerFormat, match=r"jobHistory\.2\.json\.gz: the history was written by a newer Logist"
+    ):
         list(job.read_entries())
-    assert "version 2" in job.verify()[0].message
+    assert "job format 2" in job.verify()[0].message
 
 
 def test_a_live_file_that_does_not_follow_its_segments_is_damage(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ class World:
         values = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.place / "home"),
+            "XDG_CONFIG_HOME": str(self.place / "home" / ".config"),  # the tests around may have one
             "LANG": "C.UTF-8",
             "LOGIST_STEWARD": "ada",
             "MY_MODEL": KEY,

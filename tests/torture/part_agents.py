@@ -166,7 +166,7 @@ def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
         config = (
             world.place / "home" / ".config" / "logist" / "config.yaml"
         )  # settings of a project need trust
-        config.parent.mkdir(parents=True)
+        config.parent.mkdir(parents=True, exist_ok=True)
         readable = json.dumps([str(root) for root in place.roots])
         more = f"agent: {name}\nreview: false\nsandbox:\n  readable: {readable}\n"
         config.write_text(more, "utf-8")

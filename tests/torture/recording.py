@@ -213,6 +213,8 @@ def see(disk: Disk, call: Call, place: Path) -> None:
         _write(disk, path, call)
     elif call.name == "sendfile":
         _copy(disk, known[0], known[1], call.result or 0)
+    elif call.name == "copy_file_range":
+        _copy(disk, known[1], known[0], call.result or 0)
     elif call.name in ("truncate", "ftruncate"):
         disk.resize(path, call.detail["size"])
     elif call.name in _SYNCS:

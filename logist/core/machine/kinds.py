@@ -33,6 +33,10 @@ class KindFacts(NamedTuple):
     """An agent was asked, so it cost something, or may have."""
     is_decision: bool = False
     """A steward decides it about a waiting job, with the command of the same name."""
+    must_be_signed: bool = False
+    """Where the user's config requires signatures (`steward.require`), it needs one."""
+    signs_history: bool = False
+    """Its signature, if it has one, covers the history before it."""
     stays: bool = False
     """The job stays where it is, with the same reason."""
     starts: bool = False
@@ -62,14 +66,19 @@ KINDS: Mapping[Kind, KindFacts] = {
     ),
     Kind.CREATE: KindFacts("CreateCommand", Action.CREATE, starts=True),
     Kind.SPEC: KindFacts("SpecCommand", actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
-    Kind.FORK: KindFacts("ForkCommand", stays=True, prompts_note=True, needs_more=True),
+    Kind.FORK: KindFacts("ForkCommand", signs_history=True, stays=True, prompts_note=True, needs_more=True),
     Kind.ROLE: KindFacts("RoleCommand", Action.ROLE, stays=True, leaves_files=True),
     Kind.NOTE: KindFacts("NoteCommand", stays=True, leaves_files=True, keeps_turns=True),
     Kind.ACTIVATE: KindFacts(
         "NoteCommand", Action.ACTIVATE, is_decision=True, starts=True, leaves_files=True
     ),
     Kind.APPROVE: KindFacts(
-        "ApproveCommand", Action.APPROVE, is_decision=True, prompts_note=True, leaves_files=True
+        "ApproveCommand",
+        Action.APPROVE,
+        is_decision=True,
+        must_be_signed=True,
+        prompts_note=True,
+        leaves_files=True,
     ),
     Kind.REJECT: KindFacts(
         "NoteCommand", Action.REJECT, is_decision=True, prompts_note=True, leaves_files=True
@@ -111,7 +120,14 @@ KINDS: Mapping[Kind, KindFacts] = {
     Kind.COLLECT: KindFacts("CollectCommand", Action.COLLECT, Actor.SYSTEM, needs_more=True),
     Kind.MERGE: KindFacts("MergeCommand", Action.MERGE, leaves_files=True, needs_more=True),
     Kind.UPDATE: KindFacts("UpdateCommand", Action.UPDATE, restores=True, prompts_note=True, needs_more=True),
-    Kind.SCRUB: KindFacts("ScrubCommand", stays=True, leaves_files=True, needs_more=True),
+    Kind.SCRUB: KindFacts(
+        "ScrubCommand",
+        must_be_signed=True,
+        signs_history=True,
+        stays=True,
+        leaves_files=True,
+        needs_more=True,
+    ),
 }
 
 
@@ -152,6 +168,8 @@ def select_kinds(has_fact: Callable[[KindFacts], object]) -> frozenset[Kind]:
 # A kind that only a newer Logist knows is in none of these.
 ASKS_AGENT = select_kinds(lambda facts: facts.asks_agent)
 DECISIONS = select_kinds(lambda facts: facts.is_decision)
+MUST_BE_SIGNED = select_kinds(lambda facts: facts.must_be_signed)
+MAY_BE_SIGNED = select_kinds(lambda facts: facts.is_decision or facts.signs_history)
 STAYS = select_kinds(lambda facts: facts.stays)
 STARTS = select_kinds(lambda facts: facts.starts)
 ENDS = select_kinds(lambda facts: facts.ends)

@@ -65,7 +65,7 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
     """
     project, rules = session.project, session.project.settings.steward
     # A scrub says which signatures were valid before it, so without its own it could hide a forged approval.
-    must_sign = rules.require is not None and entry.kind in (Kind.APPROVE, Kind.SCRUB)
+    must_sign = rules.require is not None and entry.kind in kinds.MUST_BE_SIGNED
     if rules.sign is None:
         if must_sign:
             fix = "to sign your decisions: logist config set --user steward.sign ssh"
@@ -114,9 +114,7 @@ def check_signatures(
     """
     is_required = project.settings.steward.require is not None
     history = list(history)
-    decisions = [
-        entry for entry in history if entry.kind in kinds.DECISIONS or entry.kind in (Kind.FORK, Kind.SCRUB)
-    ]
+    decisions = [entry for entry in history if entry.kind in kinds.MAY_BE_SIGNED]
     origins = {job_id, *_list_origins(decisions), *_list_imported_ids(history)}
     checked: list[CheckedSignature] = []
     for entry in decisions:
@@ -128,7 +126,7 @@ def check_signatures(
                 fold.fold_before(history, entry.sequence + 1).checkpoint if signature.checkpoint else None
             )
             checked.append(_check_signature(project, entry, known, recorded))
-        elif is_required and entry.kind in (Kind.APPROVE, Kind.SCRUB):
+        elif is_required and entry.kind in kinds.MUST_BE_SIGNED:
             what = "approval" if entry.kind is Kind.APPROVE else "scrub"
             problem = f"the {what} is not signed, but steward.require is set"
             checked.append(CheckedSignature(entry.sequence, entry.kind, problem=problem, is_signed=False))

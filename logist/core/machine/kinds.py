@@ -35,8 +35,6 @@ class KindFacts(NamedTuple):
     """A steward decides it about a waiting job, with the command of the same name."""
     must_be_signed: bool = False
     """Where the user's config requires signatures (`steward.require`), it needs one."""
-    signs_history: bool = False
-    """Its signature, if it has one, covers the history before it."""
     stays: bool = False
     """The job stays where it is, with the same reason."""
     starts: bool = False
@@ -66,7 +64,7 @@ KINDS: Mapping[Kind, KindFacts] = {
     ),
     Kind.CREATE: KindFacts("CreateCommand", Action.CREATE, starts=True),
     Kind.SPEC: KindFacts("SpecCommand", actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
-    Kind.FORK: KindFacts("ForkCommand", signs_history=True, stays=True, prompts_note=True, needs_more=True),
+    Kind.FORK: KindFacts("ForkCommand", stays=True, prompts_note=True, needs_more=True),
     Kind.ROLE: KindFacts("RoleCommand", Action.ROLE, stays=True, leaves_files=True),
     Kind.NOTE: KindFacts("NoteCommand", stays=True, leaves_files=True, keeps_turns=True),
     Kind.ACTIVATE: KindFacts(
@@ -123,7 +121,6 @@ KINDS: Mapping[Kind, KindFacts] = {
     Kind.SCRUB: KindFacts(
         "ScrubCommand",
         must_be_signed=True,
-        signs_history=True,
         stays=True,
         leaves_files=True,
         needs_more=True,
@@ -169,7 +166,7 @@ def select_kinds(has_fact: Callable[[KindFacts], object]) -> frozenset[Kind]:
 ASKS_AGENT = select_kinds(lambda facts: facts.asks_agent)
 DECISIONS = select_kinds(lambda facts: facts.is_decision)
 MUST_BE_SIGNED = select_kinds(lambda facts: facts.must_be_signed)
-MAY_BE_SIGNED = select_kinds(lambda facts: facts.is_decision or facts.signs_history)
+MAY_BE_SIGNED = select_kinds(lambda facts: facts.is_decision or facts.must_be_signed)
 STAYS = select_kinds(lambda facts: facts.stays)
 STARTS = select_kinds(lambda facts: facts.starts)
 ENDS = select_kinds(lambda facts: facts.ends)

@@ -115,7 +115,7 @@ def check_signatures(
     is_required = project.settings.steward.require is not None
     history = list(history)
     decisions = [entry for entry in history if entry.kind in kinds.MAY_BE_SIGNED]
-    origins = {job_id, *_list_origins(decisions), *_list_imported_ids(history)}
+    origins = {job_id, *_list_origins(history), *_list_imported_ids(history)}
     checked: list[CheckedSignature] = []
     for entry in decisions:
         signature = kinds.command_of(entry).signature

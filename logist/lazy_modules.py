@@ -8,7 +8,6 @@ type checkers and import-linter see them. `from package.module import name` load
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from _thread import allocate_lock
 from collections.abc import Mapping, Sequence
@@ -136,7 +135,7 @@ def load_few_standard_modules() -> None:
     what a usual command needs of them is here. There are no translations of click's messages.
     """
     load_standard_module_on_use("inspect", cleandoc=clean_text)
-    load_standard_module_on_use("platform", system=lambda: os.uname().sysname)
+    load_standard_module_on_use("platform", system=sys.platform.capitalize)
     load_standard_module_on_use("gettext", gettext=str, ngettext=lambda one, many, n: one if n == 1 else many)
     load_standard_module_on_use("ipaddress")
     load_standard_module_on_use("locale")

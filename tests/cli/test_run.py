@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -189,9 +188,10 @@ def test_a_watch_that_is_ended_says_what_waits(desk: Desk) -> None:
 
 
 def test_a_run_that_is_stopped_before_it_runs_a_job_does_not_say_that_none_is_ready(desk: Desk) -> None:
-    watching = desk.started("run", "--watch", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    maps = Path(f"/proc/{watching.pid}/maps")
-    while "_hashlib" not in maps.read_text():  # the command handles signals before it loads that
+    log = desk.place / "log"
+    options = ("--watch", "--log-file", str(log))
+    watching = desk.started("run", *options, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not log.exists() or "run_begun" not in log.read_text("utf-8"):  # it handles signals before that
         assert watching.poll() is None
     watching.send_signal(signal.SIGINT)
     out, _ = watching.communicate()

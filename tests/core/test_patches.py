@@ -102,6 +102,8 @@ def apply(patch: FilePatch, content: bytes) -> bytes:
     for hunk in patch.read_hunks(10**6):
         first = next((line.old for line in hunk.lines if line.old), None)
         if first is not None:
+            # Without context, the lines before may be the last ones: those after them were removed.
+            has_line_break = has_line_break or first - 1 > taken
             new += old[taken : first - 1]
             taken = first - 1
         elif hunk.old_start:
@@ -146,6 +148,12 @@ def test_a_patch_of_git_leads_from_the_old_files_to_the_new(
         if patch.path not in after:
             assert rebuilt.pop(patch.path) == b""
     assert rebuilt == after
+
+
+def test_without_context_the_last_line_that_is_left_has_its_line_break(repository: Path) -> None:
+    before, after = {b"x": b"a\nb"}, {b"x": b"a\n"}
+    [patch] = iter_file_patches(make_patch(repository, before, after, "-U0"))
+    assert apply(patch, before[b"x"]) == after[b"x"]
 
 
 def test_a_rename_has_both_names_and_only_the_lines_that_differ(repository: Path) -> None:

@@ -105,6 +105,19 @@ def recorded_jobs_dir_option(command: F) -> F:
     return _jobs_dir(_require_named_jobs_dir)(command)
 
 
+def processes_option(verb: str) -> Callable[[F], F]:
+    """--jobs: how many histories to process at the same time; `verb`: what is done with them."""
+    return click.option(
+        "--jobs",
+        "processes",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help=f"{verb} up to N histories at the same time, in N processes.",
+    )
+
+
 def new_jobs_dir_option(command: F) -> F:
     """The same for a command that creates a job, and the directory if needed."""
     return _jobs_dir(_note_jobs_dir)(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -17,10 +18,16 @@ def merge_settings(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]
     return result
 
 
-def list_leaf_paths(data: dict[str, Any], path: str = "") -> list[str]:
-    """Return the path of every field that contains no other fields."""
-    paths: list[str] = []
+def iter_leaves(data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the path and the value of every field that contains no other fields."""
     for key, value in data.items():
         field = f"{path}.{key}" if path else key
-        paths += list_leaf_paths(value, field) if isinstance(value, dict) and value else [field]
-    return paths
+        if isinstance(value, dict) and value:
+            yield from iter_leaves(value, field)
+        else:
+            yield field, value
+
+
+def list_leaf_paths(data: Mapping[str, Any]) -> list[str]:
+    """Return the path of every field that contains no other fields."""
+    return [field for field, _ in iter_leaves(data)]

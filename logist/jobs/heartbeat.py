@@ -144,7 +144,7 @@ class Heartbeat:
                 self._write(is_up=True)
 
     def _write(self, *, is_up: bool) -> None:
-        """Replace the file in one step, so that nobody reads half of it."""
+        """Replace the file in one step, so that no reader sees half of it."""
         with suppress(LogistError):  # the run itself reports it; the last counts stay
             self._counts = count_jobs(str(self._project.jobs_dir))
         with self._changing:

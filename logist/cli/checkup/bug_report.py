@@ -7,13 +7,14 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
 from logist import __version__
 from logist.cli.checkup.report import Report
 from logist.config.environment import Environment
+from logist.config.merging import iter_leaves
 from logist.config.settings import load_settings
 from logist.core.share import private_values
 from logist.core.share.private_values import NameSearch
@@ -180,20 +181,11 @@ def _list_settings(project: ProjectContext) -> Iterator[str]:
     except LogistError as error:
         yield f"the config is invalid: {error.message}"
         return
-    for path, value in _iter_leaves(loaded.settings.model_dump(mode="json")):
+    for path, value in iter_leaves(loaded.settings.model_dump(mode="json")):
         source = loaded.sources.get(path, "default")
         if source != "default":
             where = "project" if source in loaded.project_files else "user"
             yield f"{path}: {_format_value(path, value)} ({where})"
-
-
-def _iter_leaves(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in data.items():
-        path = f"{above}.{key}" if above else key
-        if isinstance(value, dict) and value:
-            yield from _iter_leaves(value, path)
-        else:
-            yield path, value
 
 
 def _format_value(path: str, value: Any) -> str:

@@ -12,6 +12,7 @@ from logist.cli.current_job import get_current_directory
 from logist.cli.options import listing_options
 from logist.cli.show.output import Diagnostic, Output, StyledText, TextTable, make_warnings
 from logist.config.environment import Environment
+from logist.config.merging import iter_leaves
 from logist.config.plain_settings import load_plain_settings
 from logist.errors import InvalidFile
 from logist.roles.shipped_roles import list_shipped_roles
@@ -43,7 +44,7 @@ def show(environment: Environment) -> Output:
         roles = _list_role_types(load_known_roles(environment), loaded.settings.roles.type_mapping)
     except InvalidFile:  # show the settings even if a roles directory is unreadable
         roles = []
-    values = dict(_iter_leaves(loaded.settings.model_dump(mode="json")))
+    values = dict(iter_leaves(loaded.settings.model_dump(mode="json")))
     derived = list(_list_derived(environment, loaded.settings))
     return _build_output(_list_rows(values, loaded.sources, derived, roles), _list_warnings(loaded))
 
@@ -61,7 +62,7 @@ def _list_plain_rows(environment: Environment) -> list[Row] | None:
     ]
     if agent := environment.agent_name():
         derived.append(_build_agent_row(agent))
-    values = dict(_iter_leaves(settings.data))
+    values = dict(iter_leaves(settings.data))
     sources = {field: settings.sources.get(field, "default") for field in values}
     return _list_rows(values, sources, derived, _list_shipped_types(roles))
 
@@ -137,15 +138,6 @@ def _insert_role_types(rows: list[Row], roles: list[Row]) -> Iterator[Row]:
             yield row
         if place == last:
             yield from roles
-
-
-def _iter_leaves(data: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in data.items():
-        field = f"{path}.{key}" if path else key
-        if isinstance(value, dict) and value:
-            yield from _iter_leaves(value, field)
-        else:
-            yield field, value
 
 
 def _format_value(value: Any) -> str:

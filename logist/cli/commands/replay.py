@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import recorded_jobs_dir_option
+from logist.cli.options import processes_option, recorded_jobs_dir_option
 from logist.cli.replayed import (
     build_replay_row,
     color_report,
@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @replay_options
 @click.option("--fail-fast", is_flag=True, help="Stop after the first history that fails.")
-@click.option(
-    "--jobs",
-    "processes",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Replay up to N histories at the same time, in N processes.",
-)
+@processes_option("Replay")
 @recorded_jobs_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end.")
 @click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import json_option, recorded_jobs_dir_option
+from logist.cli.options import json_option, processes_option, recorded_jobs_dir_option
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, TextTable
 from logist.config.environment import Environment
 from logist.core.history.statistics_words import BY, MEASURES, RunEnding
@@ -68,15 +68,7 @@ LEGEND = (("completed", "green"), ("retry", "yellow"), ("stuck", "red"), ("no an
 )
 @click.option("--chart", is_flag=True, help="Print bars instead of a table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values with a header line.")
-@click.option(
-    "--jobs",
-    "processes",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Read up to N histories at the same time, in N processes.",
-)
+@processes_option("Read")
 @recorded_jobs_dir_option
 @json_option
 @click.pass_obj

@@ -1,6 +1,6 @@
 """Replaces a text everywhere in a job, its child jobs and, if wanted, its forks: `job scrub`.
 
-A complete copy of each job without the text is made beside it. The copies take the places of the jobs when all of them
+A complete copy of each job without the text is made first. The copies take the places of the jobs when all of them
 are complete and verified (see `store.scrubs`), so a kill leaves either the old jobs or the new ones. The text itself is
 only in the memory of this process, and of one that matches a pattern.
 """

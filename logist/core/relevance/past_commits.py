@@ -8,12 +8,14 @@ from math import log
 from logist.core.relevance.words import Keyword, stem_title
 from logist.quick_dataclass import dataclass
 
-MOST_SIMILAR = 100
+MOST_SIMILAR = 200
 """Only so many commits vote, the most similar ones."""
 LARGE = 20
 """A commit that changed more files than this says nothing about one of them."""
 SHARED = 10
 """A commit that changed so many files gives each half of its vote."""
+FURTHER = 2 / 3
+"""How much each further vote for a file counts, compared to the one before it."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +32,19 @@ class SimilarCommit:
 
 @dataclass(frozen=True)
 class Vote:
-    """What the most similar commit that changed a file says about it."""
+    """What the similar commits that changed a file say about it."""
 
     strength: float
     keywords: tuple[int, ...]
+    """The keywords in the subject of the most similar one."""
 
 
 def find_similar_commits(subjects: Sequence[str], keywords: Sequence[Keyword]) -> list[SimilarCommit]:
-    """Return the commits with subjects like the task, the most similar first; of equal ones, the newest first."""
+    """Return the commits with subjects like the task, the most similar first; of equal ones, the newest first.
+
+    Compounds come last in `keywords`, so the numbers of the others are the same without them.
+    """
+    keywords = [keyword for keyword in keywords if not keyword.compound]
     matches = [_match_subject(subject, keywords) for subject in subjects]
     containing = [0] * len(keywords)
     for numbers in matches:
@@ -71,13 +78,21 @@ def _match_subject(subject: str, keywords: Sequence[Keyword]) -> tuple[int, ...]
 
 
 def count_votes(commits: Iterable[tuple[SimilarCommit, Sequence[str]]]) -> dict[str, Vote]:
-    """Return the strongest vote for each path, from similar commits with the paths that they changed."""
-    votes: dict[str, Vote] = {}
+    """Return the votes for each path together, from similar commits with the paths that they changed.
+
+    The strongest vote counts fully, and each further one less, so that a file that changes often doesn't always win.
+    """
+    by_path: dict[str, list[Vote]] = {}
     for commit, paths in commits:
         if len(paths) > LARGE:
             continue
-        strength = commit.similarity / (1 + len(paths) / SHARED)
+        vote = Vote(commit.similarity / (1 + len(paths) / SHARED), commit.keywords)
         for path in paths:
-            if path not in votes or strength > votes[path].strength:
-                votes[path] = Vote(strength, commit.keywords)
-    return votes
+            by_path.setdefault(path, []).append(vote)
+    return {path: _add_votes(votes) for path, votes in by_path.items()}
+
+
+def _add_votes(votes: list[Vote]) -> Vote:
+    votes.sort(key=lambda vote: -vote.strength)
+    strength = sum(vote.strength * FURTHER**place for place, vote in enumerate(votes))
+    return Vote(strength, votes[0].keywords)

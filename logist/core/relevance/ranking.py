@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from math import log
 
-from logist.core.relevance.kinds import FileKind
+from logist.core.relevance.kinds import FileKind, name_subject
 from logist.core.relevance.occurrences import MANY
 from logist.core.relevance.past_commits import Vote
-from logist.core.relevance.words import Keyword, split_name
+from logist.core.relevance.words import Focus, Keyword, split_name
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
-SATURATION = 1.6
+SATURATION = 1.2
 """BM25's k1: how much further occurrences of a word in a file count."""
-LENGTH = 0.75
+LENGTH = 0.6
 """BM25's b: how much less a word counts in longer files, from 0 to 1."""
-NAME = 3.0
+NAME = 2.5
 """The weight of a word in the name of a file, compared to one occurrence in its text."""
 DEFINITION = 3.0
 """The weight of a word in the names of what a file defines."""
@@ -34,6 +35,14 @@ IN_NAMED_DIRECTORY = 1.6
 """The factor for files in a directory that the task mentions."""
 TEST = 0.3
 """The factor for tests if the task is not about tests."""
+EXAMPLE = 0.4
+"""The factor for examples, benchmarks and data of tests if the task is not about them."""
+DECLARATION = 1.5
+"""The factor for files that only declare types if the task is about types: it hardly ever names them."""
+BELONGING = 0.1
+"""How much of the score of a test or a page goes to the source that it is named after."""
+MOST_BELONGING = 2
+"""If more sources have this name, it says too little."""
 LEAST = 0.1
 """Files below this share of the best score are left out, because they are not worth their tokens."""
 SHORTEST_BEGINNING = 3
@@ -131,6 +140,7 @@ class Text:
 
 _NO_DEFINITIONS: Mapping[str, Sequence[int]] = {}
 _NO_VOTES: Mapping[str, Vote] = {}
+_NOTHING_ELSE = Focus()
 
 
 def rank_files(
@@ -144,31 +154,90 @@ def rank_files(
     definitions: Mapping[str, Sequence[int]] = _NO_DEFINITIONS,
     votes: Mapping[str, Vote] = _NO_VOTES,
     directories: Sequence[str] = (),
-    tests_wanted: bool = False,
-    prose_wanted: bool = False,
+    focus: Focus = _NOTHING_ELSE,
 ) -> list[RankedFile]:
     """Return at most `most` files that contain a keyword, best first.
 
     `files`: all candidates; `searched`: how many of them were read; `definitions`: how often each keyword is in the
-    name of something that the file defines; `votes`: those of past commits; `directories`: those that the task mentions.
+    name of something that the file defines; `votes`: those of past commits; `directories`: those that the task mentions;
+    `focus`: the kinds of files that the task is about.
     """
     worth = _Worth(keywords, names, texts, definitions, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
+    scores = {
+        path: score
+        for path in names.keys() | texts.keys() | (votes.keys() & files.keys())
+        if (score := worth.score_file(path))
+    }
+    owed = _find_owed(scores, files)
     ranked: list[tuple[float, str]] = []
-    for path in names.keys() | texts.keys() | (votes.keys() & files.keys()):
-        score = worth.score_file(path)
-        if score:
-            kind = files[path]
-            score *= 1.0 if prose_wanted and kind.prose else kind.worth
-            score *= 1.0 if tests_wanted or not kind.test else TEST
-            score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
-            ranked.append((-round(score, 6), path))
+    for path in scores.keys() | owed.keys():
+        kind = files[path]
+        score = scores.get(path, 0.0) * _weigh_kind(kind, focus)
+        score += BELONGING * owed[path].score if path in owed else 0.0
+        score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
+        ranked.append((-round(score, 6), path))
     best = nsmallest(most, ranked)
     return [
-        RankedFile(path, -score, worth.explain_score(path))
+        RankedFile(path, -score, "; ".join(_explain(path, worth, owed)))
         for score, path in best
         if score <= LEAST * best[0][0]
     ]
+
+
+def _weigh_kind(kind: FileKind, focus: Focus) -> float:
+    """Return how likely a task with this focus changes files of this kind."""
+    weight = 1.0 if focus.prose and kind.prose else kind.worth
+    if kind.test and not focus.tests:
+        weight *= TEST
+    elif kind.example and not focus.examples:
+        weight *= EXAMPLE
+    if kind.declaration and focus.declarations:
+        weight *= DECLARATION
+    return weight
+
+
+class _Owed(NamedTuple):
+    """The score of a test or a page that is named after a source."""
+
+    score: float
+    path: str
+
+
+def _find_owed(scores: Mapping[str, float], files: Mapping[str, FileKind]) -> dict[str, _Owed]:
+    """Return for sources the best of the tests and pages that are named after them."""
+    about: dict[str, _Owed] = {}
+    beside = ((score, path) for path, score in scores.items() if not _is_source(files[path]))
+    for score, path in nlargest(_VOTERS, beside):
+        about.setdefault(name_subject(path), _Owed(score, path))
+    about.pop("", None)
+    beginnings = tuple({subject[:SHORTEST_BEGINNING] for subject in about})
+    sources: dict[str, list[str]] = {}
+    for path, kind in files.items():
+        if path[path.rfind("/") + 1 :].lower().startswith(beginnings) and _is_source(kind):
+            sources.setdefault(name_subject(path), []).append(path)
+    return {
+        path: about[subject]
+        for subject, paths in sources.items()
+        if subject in about and len(paths) <= MOST_BELONGING
+        for path in paths
+    }
+
+
+_VOTERS = 100
+"""Only so many tests and pages are looked at, the best ones."""
+
+
+def _is_source(kind: FileKind) -> bool:
+    return kind.worth == 1.0 and not kind.test and not kind.example
+
+
+def _explain(path: str, worth: _Worth, owed: Mapping[str, _Owed]) -> Iterator[str]:
+    reason = worth.explain_score(path)
+    if reason:
+        yield reason
+    if path in owed:
+        yield f"{owed[path].path} is named after it"
 
 
 _NONE: tuple[Hits, Hits] = ({}, {})
@@ -196,7 +265,9 @@ class _Worth:
             keyword.weight * _compute_rarity(count, searched)
             for keyword, count in zip(keywords, containing, strict=True)
         ]
-        self._whole = sum(self._weights)
+        self._whole = sum(
+            weight for keyword, weight in zip(keywords, self._weights, strict=True) if not keyword.compound
+        )
         self._average = max(1.0, sum(text.size for text in texts.values()) / max(1, len(texts)))
 
     def score_file(self, path: str) -> float:

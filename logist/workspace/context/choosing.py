@@ -15,7 +15,7 @@ from logist.core.relevance import kinds
 from logist.core.relevance.mentions import Mentions, find_mentions
 from logist.core.relevance.ranking import Names, RankedFile, rank_files
 from logist.core.relevance.task import Task
-from logist.core.relevance.words import find_keywords, is_about_prose, is_about_tests
+from logist.core.relevance.words import find_focus, find_keywords
 from logist.quick_dataclass import dataclass
 from logist.workspace.context import searching
 from logist.workspace.context.source_history import SourceHistory
@@ -134,8 +134,7 @@ def _rank_files(
         searched=len(chosen),
         votes=past.count_votes(wanted) if past else {},
         directories=named.directories,
-        tests_wanted=is_about_tests(task),
-        prose_wanted=is_about_prose(task),
+        focus=find_focus(task),
     )
     # To look for definitions takes long, so this is done only in files that could come first.
     likely = [one.path for one in rank(most=_WITH_DEFINITIONS)]

@@ -75,6 +75,8 @@ def test_what_the_title_says_counts_most_and_names_of_code_more_than_words() -> 
     }
     assert found["alpha"] > found["beta"] > found["epsil"]
     assert found["gamma_delta"] > found["beta"]
+    telling, general = find_keywords(Task("Support lexers"))[:2]
+    assert (telling.word, general.word) == ("lexers", "support")
 
 
 def test_keywords_are_few_and_the_same_each_time() -> None:
@@ -190,6 +192,7 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
 
 RANKED = [
     ("a name beats a text", {"other.py": "parser", "parser.py": "x"}, "parser.py"),
+    ("a whole name beats a part of one", {"a_table_of_parsers.py": "", "parser.py": ""}, "parser.py"),
     ("a definition beats a use", {"a.py": "a parser", "b.py": "x\ndef parser(): 1"}, "b.py"),
     (
         "work beats docs about it",
@@ -445,6 +448,13 @@ def test_past_commits_like_the_task_vote_for_their_files() -> None:
     assert votes["b.py"].strength < votes["a.py"].strength + votes["c.py"].strength
     assert votes["b.py"].strength > votes["a.py"].strength > votes["c.py"].strength
     assert find_similar_commits([], wanted) == find_similar_commits(["Other"], wanted) == []
+
+
+def test_a_past_commit_about_the_same_compound_is_more_like_the_task() -> None:
+    wanted = find_keywords(Task("The rate limit"))
+    same, other = find_similar_commits(["Limit the rate", "Rate limits", *["Release"] * 50], wanted)
+    assert (same.number, other.number) == (1, 0)
+    assert same.similarity > other.similarity == 1.0
 
 
 def test_a_vote_lifts_a_file_and_lists_one_without_the_words() -> None:

@@ -25,7 +25,7 @@ class SimilarCommit:
     number: int
     """Its position in the history, 0 for the newest."""
     similarity: float
-    """How much of the task its subject covers, from 0 to 1; rare words count more."""
+    """How much of the task its subject covers: 1 for all words, more if it has compounds too; rare words count more."""
     keywords: tuple[int, ...]
     """The numbers of the keywords in its subject."""
 
@@ -40,11 +40,7 @@ class Vote:
 
 
 def find_similar_commits(subjects: Sequence[str], keywords: Sequence[Keyword]) -> list[SimilarCommit]:
-    """Return the commits with subjects like the task, the most similar first; of equal ones, the newest first.
-
-    Compounds come last in `keywords`, so the numbers of the others are the same without them.
-    """
-    keywords = [keyword for keyword in keywords if not keyword.compound]
+    """Return the commits with subjects like the task, the most similar first; of equal ones, the newest first."""
     matches = [_match_subject(subject, keywords) for subject in subjects]
     containing = [0] * len(keywords)
     for numbers in matches:
@@ -54,7 +50,10 @@ def find_similar_commits(subjects: Sequence[str], keywords: Sequence[Keyword]) -
         keyword.weight * log(1 + (len(subjects) - count + 0.5) / (count + 0.5))
         for keyword, count in zip(keywords, containing, strict=True)
     ]
-    whole = sum(weights) or 1.0
+    # The words of a compound count anyway, so a subject that lacks it still covers the task.
+    whole = (
+        sum(weight for keyword, weight in zip(keywords, weights, strict=True) if not keyword.compound) or 1.0
+    )
     similar = [
         SimilarCommit(place, sum(weights[number] for number in numbers) / whole, numbers)
         for place, numbers in enumerate(matches)
@@ -70,11 +69,14 @@ def _match_subject(subject: str, keywords: Sequence[Keyword]) -> tuple[int, ...]
         for number, keyword in enumerate(keywords)
         if (keyword.needle.replace("_", "") if keyword.code else keyword.needle) in low
         or keyword.needle in low
+        or (keyword.compound and keyword.word in low)
     ]
     if not possible:
         return ()
     stems = stem_title(subject)
-    return tuple(number for number in possible if keywords[number].needle in stems)
+    return tuple(
+        number for number in possible if keywords[number].compound or keywords[number].needle in stems
+    )
 
 
 def count_votes(commits: Iterable[tuple[SimilarCommit, Sequence[str]]]) -> dict[str, Vote]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
-from math import log
+from math import log, sqrt
 
 from logist.core.relevance.kinds import FileKind, name_subject
 from logist.core.relevance.occurrences import MANY
@@ -17,12 +17,12 @@ from logist.core.relevance.words import Focus, Keyword, split_name
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
 
-SATURATION = 1.2
+SATURATION = 1.6
 """BM25's k1: how much further occurrences of a word in a file count."""
-LENGTH = 0.6
+LENGTH = 0.75
 """BM25's b: how much less a word counts in longer files, from 0 to 1."""
-NAME = 2.5
-"""The weight of a word in the name of a file, compared to one occurrence in its text."""
+NAME = 3.5
+"""The weight of a word that is the name of a file, compared to one occurrence in its text."""
 DEFINITION = 3.0
 """The weight of a word in the names of what a file defines."""
 PAST = 2.0
@@ -79,9 +79,16 @@ class Names:
         """Return the hits of a file's own name, and those of the directories above it."""
         cut = path.rfind("/") + 1
         dot = path.rfind(".")
-        return self._find_name_hits(path[cut:dot] if dot > cut else path[cut:]), self._find_directory_hits(
-            path[:cut]
-        )
+        name = path[cut:dot] if dot > cut else path[cut:]
+        return self._reduce_hits(self._find_name_hits(name), name), self._find_directory_hits(path[:cut])
+
+    def _reduce_hits(self, hits: Hits, name: str) -> Hits:
+        """Return less for a name with other words: `context_menu_of_editors` is hardly about a context."""
+        if not hits:
+            return hits
+        words = max(1, len(split_name(name)))
+        share = sqrt(min(1.0, max(1, sum(not self.keywords[number].code for number in hits)) / words))
+        return {number: much * share for number, much in hits.items()}
 
     def _find_directory_hits(self, directory: str) -> Hits:
         """Return the hits of a directory and those above it; its path ends with `/`."""

@@ -60,7 +60,8 @@ until update updated updates upon use used useful user's uses using usual usuall
 verify very via want wants was way ways well were what when where whether which while who whole whose why will
 wish with within without won work worked working works would write writes wrong www yes yet you your"""
 _GENERAL = frozenset(_SAYING_LITTLE.split())
-"""Common English words, and typical words of tasks: if a task has too many words, the others are preferred."""
+"""Common English words, and typical words of tasks: they count less, and if a task has too many words, the others are
+preferred."""
 
 _TOKEN = compile_on_use(r"[^\W\d_](?:[\w]|(?<=\w)-(?=\w))*")
 _HUMPS = compile_on_use(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -182,12 +183,16 @@ def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
         for part in parts:
             low = part.lower()
             # Nearly every task asks for tests, so the word helps little to find files.
-            yield low, 0.4 if low in _ABOUT_TESTS else 1.25 if code else 1.0
+            yield low, 0.4 if low in _ABOUT_TESTS else (1.25 if code else 1.0) * _weigh_general(low)
     for verb in _find_phrasal_verbs(plain):
         yield verb, 1.0
     for acronym in _ACRONYM.findall(plain):
         if acronym not in _ORDINARY:
             yield acronym.lower(), 1.0
+
+
+def _weigh_general(low: str) -> float:
+    return 0.6 if low in _GENERAL else 1.0
 
 
 def _find_phrasal_verbs(text: str) -> Iterator[str]:

@@ -282,6 +282,15 @@ class Workspace(WorkspaceReader):
             if not throwaway.disarm_git(self.git, top):
                 self.why_history_is_missing = source.create_agent_git(self.git, self.root)
 
+    def hide_history(self) -> None:
+        """Replace the workspace's own `.git` by one without past commits, for good."""
+        with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
+            throwaway.remove_git(self.git, top)
+            # Not earlier: if this is killed in between, the job still says that it has past commits.
+            (self.git.git_dir / readable_history.RECORD).unlink()
+            checkpoint.flush_directories(self.git)
+            source.create_agent_git(self.git, self.root)
+
     def _move_tip(self, old: str | None, new: str) -> None:
         """Make `new` the last checkpoint; later checkpoints stay reachable."""
         if old == new:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -239,18 +240,41 @@ def test_a_pack_has_no_past(bench: MakeBench, repository: Path, tmp_path: Path) 
     assert git(other.workspace(), "status", "--porcelain") == "?? mine.txt\n"
 
 
-def test_a_scrubbed_job_has_no_past_any_more(bench: MakeBench, repository: Path) -> None:
-    """The text may be in any old commit, and these are the user's."""
+@pytest.fixture
+def leaked(bench: MakeBench, repository: Path) -> Bench:
+    """A job whose past has a password that was removed before it began; its agent has written another text."""
     (repository / "price.py").write_text("PASSWORD = 'hunter2/hunter2'\n")
     git(repository, "commit", "--quiet", "--all", "--message", "oops")
     commit(repository, 11)
-    b = bench([answer(files={"mine.txt": "hunter2/hunter2\n"}), answer()], FULL)
+    b = bench([answer(files={"mine.txt": "wordpass/wordpass\n"}), answer()], FULL)
     b.create(repo=str(repository))
     b.step()
     assert "hunter2" in git(b.workspace(), "log", "--patch")
-    scrub_job(b.project, "j", ScrubOptions(value="hunter2/hunter2"))
-    assert subjects(b) == ["rate 11"]
-    assert not readable_history.has_record(b.folder() / "git")
-    shutil.rmtree(b.workspace() / ".git")
-    b.project.open_workspace(b.project.open_job("j")).disarm_git()
-    assert subjects(b) == ["rate 11"]
+    return b
+
+
+SCRUBS = {
+    "only in the past": ScrubOptions(value="hunter2/hunter2"),
+    "only in the job": ScrubOptions(value="wordpass/wordpass"),
+    "a pattern that matches nothing in the job": ScrubOptions(pattern="hunter2/[a-z0-9]+"),
+}
+
+
+@pytest.mark.parametrize("kind", SCRUBS)
+def test_a_scrubbed_job_has_no_past_any_more(leaked: Bench, kind: str) -> None:
+    """The text may be in any old commit, and these are the user's."""
+    dry = scrub_job(leaked.project, "j", replace(SCRUBS[kind], dry_run=True))
+    assert dry.jobs[0].notes == [
+        "the past commits in its workspace would be removed, because they may have the text"
+    ]
+    assert len(subjects(leaked)) == 12
+    done = scrub_job(leaked.project, "j", SCRUBS[kind])
+    assert done.jobs[0].notes == [
+        "the past commits in its workspace were removed, because they may have the text"
+    ]
+    assert subjects(leaked) == ["rate 11"]
+    assert not readable_history.has_record(leaked.folder() / "git")
+    shutil.rmtree(leaked.workspace() / ".git")
+    leaked.project.open_workspace(leaked.project.open_job("j")).disarm_git()
+    assert subjects(leaked) == ["rate 11"]
+    assert scrub_job(leaked.project, "j", SCRUBS[kind]).jobs[0].notes == []

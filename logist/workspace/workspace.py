@@ -421,7 +421,10 @@ class Workspace(WorkspaceReader):
         past = context.SourceHistory(Path(source), first, self.git.path) if source and first else None
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._wrap_os_errors():
-            return context.find_relevant_files(self.root, survey, task, bounds, known, past)
+            texts = context.KnownTexts(
+                context.WordIndex(self.words), baseline.find_unchanged_ids(self.git, survey.stamps)
+            )
+            return context.find_relevant_files(self.root, survey, task, bounds, known, past, texts)
 
     def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
         """Return the paths named by an agent whose text must not be in a prompt, each with the reason:

@@ -51,10 +51,12 @@ def find_relevant_files(
     bounds: ContextBounds,
     known: Collection[str] = (),
     past: SourceHistory | None = None,
+    texts: searching.KnownTexts = searching.NOTHING_KNOWN,
 ) -> list[Relevant]:
     """Return the files that are relevant for a task, the best first, each with the reason.
 
-    Files in `known` are in the prompt anyway, so they are left out. The result depends only on workspace, task and `past`.
+    Files in `known` are in the prompt anyway, so they are left out. The result depends only on workspace, task and `past`;
+    `texts` only saves time.
     """
     if bounds.limit < 1:
         return []
@@ -63,7 +65,7 @@ def find_relevant_files(
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, task, mentioned, bounds, past)
+        ranked = _rank_files(top, files, task, mentioned, bounds, past, texts)
         unlisted = [path for path in mentioned.unknown if path not in known and _is_ignored(top, found, path)]
     chosen: list[Relevant] = []
     room = bounds.max_total_bytes
@@ -108,6 +110,7 @@ def _rank_files(
     named: Mentions,
     bounds: ContextBounds,
     past: SourceHistory | None,
+    texts: searching.KnownTexts,
 ) -> list[RankedFile]:
     """Return the files with words of the task, the best first, without
     secret files and files that are not text.
@@ -129,7 +132,7 @@ def _rank_files(
         rank_files,
         wanted,
         by_name,
-        dict(searching.count_words(top, files, chosen, wanted)),
+        searching.count_words(top, files, chosen, wanted, texts),
         files=kind_by_path,
         searched=len(chosen),
         votes=past.count_votes(wanted) if past else {},

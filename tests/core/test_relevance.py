@@ -13,6 +13,7 @@ from logist.core.relevance.occurrences import count_definitions, make_finder
 from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
 from logist.core.relevance.ranking import Names, Text, rank_files
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
+from logist.core.relevance.word_table import WordTableBuilder
 from logist.core.relevance.words import MAX_KEYWORDS, find_keywords, stem_title, stem_word
 
 
@@ -145,15 +146,14 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     names = Names(wanted)
     files = {**files, **{f"filler{n}.py": "filler" for n in range(10)}}
     data = {path: text.encode() for path, text in files.items()}
-    finders = [make_finder(word) for word in wanted]
-    texts = {
-        path: Text([len([*find(text, text.lower())]) for find in finders], len(text))
-        for path, text in data.items()
-    }
+    table = WordTableBuilder()
+    for text in data.values():
+        table.add_text(text)
+    counts, paths = table.finish().count_keywords(wanted), list(data)
     found = rank_files(
         wanted,
         {path: names.find_hits(path) for path in files},
-        {path: text for path, text in texts.items() if any(text.counts)},
+        {paths[number]: Text(counts[number], len(data[paths[number]])) for number in counts},
         files={path: kinds.classify_file(path) for path in files},
         searched=len(files),
         definitions={path: count_definitions(text, wanted) for path, text in data.items()},

@@ -22,7 +22,7 @@ MOST_WORDS = 50_000
 """Different words of one text that are counted, from its beginning; a text with more is data."""
 MOST_COUNT = 255
 """A word counts at most so often in one text."""
-_FULL_BYTES = 64_000_000
+_FULL_BYTES = 128_000_000
 _FULL_WORDS = 500_000
 _FULL_TEXTS = 1 << 16
 
@@ -45,15 +45,19 @@ class WordTable(NamedTuple):
     """For each word, where its postings end; they start where those of the word before end."""
     postings: array[int]
 
-    def count_keywords(self, keywords: Sequence[Keyword]) -> dict[int, list[int]]:
-        """Return for each text that contains any of the keywords how often it contains each of them."""
-        counts: dict[int, list[int]] = defaultdict(partial(list, (0,) * len(keywords)))
+    def count_keywords(self, keywords: Sequence[Keyword]) -> dict[int, dict[int, int]]:
+        """Return for each text that contains any of the keywords how often it contains them, by their numbers."""
+        counts: dict[int, dict[int, int]] = defaultdict(dict)
         low, starts, ends, postings = self.words.lower(), self.starts, self.ends, self.postings
         for column, keyword in enumerate(keywords):
+            in_texts: dict[int, int] = {}
             for place in make_finder(keyword)(self.words, low):
                 number = bisect_right(starts, place) - 1
                 for posting in postings[ends[number - 1] if number else 0 : ends[number]]:
-                    counts[posting >> _SHIFT][column] += posting & MOST_COUNT
+                    text = posting >> _SHIFT
+                    in_texts[text] = in_texts.get(text, 0) + (posting & MOST_COUNT)
+            for text, count in in_texts.items():
+                counts[text][column] = count
         return counts
 
 

@@ -141,11 +141,13 @@ def _rank_files(
         prose_wanted=is_about_prose(task),
     )
     # To look for definitions takes long, so this is done only in files that could come first.
-    likely = [one.path for one in rank(most=_WITH_DEFINITIONS)]
+    # A definition only adds to the score, so no other file gets before those.
+    most = bounds.limit + len(named.files) + _SPARE
+    likely = [one.path for one in rank(most=max(most, _WITH_DEFINITIONS))]
     definitions = dict(
         searching.find_definitions(top, files, [path for path in likely if path in searchable], wanted)
     )
-    return rank(most=bounds.limit + len(named.files) + _SPARE, definitions=definitions)
+    return rank(most=most, definitions=definitions, among=likely)
 
 
 _WITH_DEFINITIONS = 100

@@ -146,24 +146,24 @@ def _pack_part(part: IndexPart, identity: list[int]) -> bytes:
 
 
 def _unpack_part(packed: bytes, identity: list[int]) -> IndexPart | None:
-    magic, _, rest = packed.partition(b"\n")
-    checksum, _, data = rest.partition(b"\n")
-    if magic != _MAGIC or compute_sha256(data).encode() != checksum:
+    begin = len(_MAGIC) + 1
+    start = packed.find(b"\n", begin) + 1
+    data = memoryview(packed)[start:]
+    if packed[:begin] != _MAGIC + b"\n" or compute_sha256(data).encode() != packed[begin : start - 1]:
         return None
-    line, _, body = data.partition(b"\n")
-    head = json.loads(line)
+    body = packed.index(b"\n", start) + 1
+    head = json.loads(packed[start:body])
     if head["folder"] != identity:
         return None
-    columns, start = [], 0
+    columns, start = [], body
     for size in head["sizes"]:
-        columns.append(body[start : start + size])
+        columns.append(memoryview(packed)[start : start + size])
         start += size
-    ids, words, *numbers = columns
-    width = head["id_bytes"]
-    starts, ends, postings = (array("I", column) for column in numbers)
+    width, names = head["id_bytes"], bytes(columns[0])
+    starts, ends, postings = (array("I", column.tobytes()) for column in columns[2:])
     return IndexPart(
-        [ids[at : at + width] for at in range(0, len(ids), width)],
-        WordTable(words, starts, ends, postings),
+        [names[at : at + width] for at in range(0, len(names), width)],
+        WordTable(bytes(columns[1]), starts, ends, postings),
     )
 
 

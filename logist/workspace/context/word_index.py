@@ -116,13 +116,14 @@ def remove_index(folder: Path) -> None:
         os.unlink(folder)
 
 
-def list_unused_parts(folder: Path, before: float) -> list[Path]:
-    """Return the parts that no step has needed since a time."""
+def list_parts_unused_since(folder: Path, since: str | None) -> list[Path]:
+    """Return the parts, and other files in the folder, that no step has needed since a time (UTC); None for all."""
     parts: list[Path] = []
     with suppress(OSError), safe_open.open_root(folder) as opened:
         for name in sorted(os.listdir(opened)):
             with suppress(FileNotFoundError):
-                if os.stat(name, dir_fd=opened, follow_symlinks=False).st_mtime < before:
+                used = os.stat(name, dir_fd=opened, follow_symlinks=False).st_mtime
+                if since is None or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(used)) < since:
                     parts.append(folder / name)
     return parts
 

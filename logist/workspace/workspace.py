@@ -400,6 +400,10 @@ class Workspace(WorkspaceReader):
         """Return the directory tree two levels deep, as text."""
         return context.format_structure(survey)
 
+    def describe_unsearched(self, survey: context.FileSurvey) -> str:
+        """Return a sentence that says which files `find_relevant` does not search; "" if it searches all."""
+        return context.describe_unsearched(survey)
+
     def find_relevant(
         self,
         survey: context.FileSurvey,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from logist.workspace.context.source_history import SourceHistory
     from logist.workspace.context.surveying import (
         build_hidden_patterns,
+        describe_unsearched,
         explain_withheld,
         format_structure,
         survey_workspace,
@@ -34,6 +35,7 @@ __all__ = [
     "Tracked",
     "WordIndex",
     "build_hidden_patterns",
+    "describe_unsearched",
     "explain_withheld",
     "find_relevant_files",
     "format_structure",
@@ -46,7 +48,13 @@ load_on_use(
         "choosing": ("ContextBounds", "find_relevant_files"),
         "searching": ("KnownTexts",),
         "source_history": ("SourceHistory",),
-        "surveying": ("build_hidden_patterns", "explain_withheld", "format_structure", "survey_workspace"),
+        "surveying": (
+            "build_hidden_patterns",
+            "describe_unsearched",
+            "explain_withheld",
+            "format_structure",
+            "survey_workspace",
+        ),
         "tracked": ("Tracked",),
         "walking": ("FileSurvey",),
         "word_index": ("WordIndex",),

@@ -65,7 +65,7 @@ def find_relevant_files(
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, task, mentioned, bounds, past, texts)
+        ranked = _rank_files(top, files, found.kinds, task, mentioned, bounds, past, texts)
         unlisted = [path for path in mentioned.unknown if path not in known and _is_ignored(top, found, path)]
     chosen: list[Relevant] = []
     room = bounds.max_total_bytes
@@ -106,6 +106,7 @@ def _is_text(path: str) -> bool:
 def _rank_files(
     top: int,
     files: Mapping[str, int],
+    all_kinds: Mapping[str, kinds.FileKind],
     task: Task,
     named: Mentions,
     bounds: ContextBounds,
@@ -118,9 +119,7 @@ def _rank_files(
     wanted = find_keywords(task)
     if not wanted:
         return []
-    kind_by_path = {
-        path: kind for path in files if (kind := kinds.classify_file(path)).worth and not kind.secret
-    }
+    kind_by_path = {path: kind for path in files if (kind := all_kinds[path]).worth and not kind.secret}
     name_index = Names(wanted)
     by_name = {path: hits for path in kind_by_path if any(hits := name_index.find_hits(path))}
     chosen = searching.choose_files(

@@ -14,8 +14,10 @@ import stat
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 
+from logist.core.relevance.kinds import FileKind, classify_file
 from logist.core.text.patterns import NameGate, Patterns, parse_patterns
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
@@ -64,6 +66,11 @@ class FileSurvey:
     """Whether the walk stopped at a limit."""
     unlisted: bool = False
     """Whether something is git-ignored or hidden."""
+
+    @cached_property
+    def kinds(self) -> dict[str, FileKind]:
+        """The kind of each file."""
+        return {path: classify_file(path) for path in self.files}
 
 
 class _Ignoring(NamedTuple):

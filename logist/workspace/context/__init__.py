@@ -10,6 +10,7 @@ from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.workspace.context.choosing import ContextBounds, find_relevant_files
+    from logist.workspace.context.showing import PromptReader
     from logist.workspace.context.source_history import SourceHistory
     from logist.workspace.context.surveying import (
         build_hidden_patterns,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ContextBounds",
     "FileSurvey",
+    "PromptReader",
     "SourceHistory",
     "Tracked",
     "build_hidden_patterns",
@@ -36,6 +38,7 @@ load_on_use(
     globals(),
     {
         "choosing": ("ContextBounds", "find_relevant_files"),
+        "showing": ("PromptReader",),
         "source_history": ("SourceHistory",),
         "surveying": ("build_hidden_patterns", "explain_withheld", "format_structure", "survey_workspace"),
         "tracked": ("Tracked",),

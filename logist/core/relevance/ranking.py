@@ -6,7 +6,7 @@ The base is BM25: a word that few files contain counts more, and several occurre
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from math import log, sqrt
 
@@ -15,7 +15,6 @@ from logist.core.relevance.occurrences import MANY
 from logist.core.relevance.past_commits import Vote
 from logist.core.relevance.words import Focus, Keyword, split_name
 from logist.quick_dataclass import dataclass
-from logist.quick_tuple import NamedTuple
 
 SATURATION = 1.6
 """BM25's k1: how much further occurrences of a word in a file count."""
@@ -139,15 +138,18 @@ def _compile_spellings(keyword: Keyword) -> Callable[[str], re.Match[str] | None
 
 @dataclass(frozen=True)
 class Text:
-    """The number of occurrences of each keyword in a file, and the size of the file."""
+    """Which keywords a file contains and how often, by their numbers, and the size of the file."""
 
-    counts: Sequence[int]
+    counts: Mapping[int, int]
     size: int
 
 
-_NO_DEFINITIONS: Mapping[str, Sequence[int]] = {}
 _NO_VOTES: Mapping[str, Vote] = {}
 _NOTHING_ELSE = Focus()
+
+
+def _find_no_definitions(paths: list[str]) -> Mapping[str, Sequence[int]]:
+    return {}
 
 
 def rank_files(
@@ -158,38 +160,53 @@ def rank_files(
     files: Mapping[str, FileKind],
     searched: int,
     most: int,
-    definitions: Mapping[str, Sequence[int]] = _NO_DEFINITIONS,
+    find_definitions: Callable[[list[str]], Mapping[str, Sequence[int]]] = _find_no_definitions,
     votes: Mapping[str, Vote] = _NO_VOTES,
     directories: Sequence[str] = (),
     focus: Focus = _NOTHING_ELSE,
 ) -> list[RankedFile]:
     """Return at most `most` files that contain a keyword, best first.
 
-    `files`: all candidates; `searched`: how many of them were read; `definitions`: how often each keyword is in the
-    name of something that the file defines; `votes`: those of past commits; `directories`: those that the task mentions;
-    `focus`: the kinds of files that the task is about.
+    `files`: all candidates; `searched`: how many of them were read; `find_definitions`: takes paths, and returns for each
+    how often each keyword is in the name of something that the file defines; `votes`: those of past commits;
+    `directories`: those that the task mentions; `focus`: the kinds of files that the task is about.
     """
-    worth = _Worth(keywords, names, texts, definitions, votes, searched)
+    worth = _Worth(keywords, names, texts, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
     scores = {
         path: score
         for path in names.keys() | texts.keys() | (votes.keys() & files.keys())
         if (score := worth.score_file(path))
     }
-    owed = _find_owed(scores, files)
-    ranked: list[tuple[float, str]] = []
-    for path in scores.keys() | owed.keys():
-        kind = files[path]
-        score = scores.get(path, 0.0) * _weigh_kind(kind, focus)
-        score += BELONGING * owed[path].score if path in owed else 0.0
-        score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
-        ranked.append((-round(score, 6), path))
-    best = nsmallest(most, ranked)
+    speakers = _find_speakers(scores, files)
+
+    def choose_best(paths: Iterable[str], most: int) -> list[tuple[float, str]]:
+        ranked: list[tuple[float, str]] = []
+        for path in paths:
+            score = scores.get(path, 0.0) * _weigh_kind(files[path], focus)
+            speaker = speakers.get(path)
+            if speaker is not None:
+                score += BELONGING * scores[speaker]
+            score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
+            ranked.append((-round(score, 6), path))
+        return nsmallest(most, ranked)
+
+    # To look for definitions takes long, so this is done only in files that could come first.
+    # A definition only adds to the score, so no other file gets before those.
+    likely = [path for _, path in choose_best(scores.keys() | speakers.keys(), max(most, _WITH_DEFINITIONS))]
+    definitions = find_definitions(likely)
+    for path, counts in definitions.items():
+        if path in scores:
+            scores[path] += worth.score_definitions(counts)
+    best = choose_best(likely, most)
     return [
-        RankedFile(path, -score, "; ".join(_explain(path, worth, owed)))
+        RankedFile(path, -score, worth.explain_score(path, definitions.get(path, ()), speakers.get(path)))
         for score, path in best
         if score <= LEAST * best[0][0]
     ]
+
+
+_WITH_DEFINITIONS = 100
 
 
 def _weigh_kind(kind: FileKind, focus: Focus) -> float:
@@ -204,19 +221,12 @@ def _weigh_kind(kind: FileKind, focus: Focus) -> float:
     return weight
 
 
-class _Owed(NamedTuple):
-    """The score of a test or a page that is named after a source."""
-
-    score: float
-    path: str
-
-
-def _find_owed(scores: Mapping[str, float], files: Mapping[str, FileKind]) -> dict[str, _Owed]:
-    """Return for sources the best of the tests and pages that are named after them."""
-    about: dict[str, _Owed] = {}
+def _find_speakers(scores: Mapping[str, float], files: Mapping[str, FileKind]) -> dict[str, str]:
+    """Return for sources the best of the tests and pages that are named after the same thing."""
+    about: dict[str, str] = {}
     beside = ((score, path) for path, score in scores.items() if not _is_source(files[path]))
-    for score, path in nlargest(_VOTERS, beside):
-        about.setdefault(name_subject(path), _Owed(score, path))
+    for _, path in nlargest(_MOST_SPEAKERS, beside):
+        about.setdefault(name_subject(path), path)
     about.pop("", None)
     beginnings = tuple({subject[:SHORTEST_BEGINNING] for subject in about})
     sources: dict[str, list[str]] = {}
@@ -231,20 +241,12 @@ def _find_owed(scores: Mapping[str, float], files: Mapping[str, FileKind]) -> di
     }
 
 
-_VOTERS = 100
+_MOST_SPEAKERS = 100
 """Only so many tests and pages are looked at, the best ones."""
 
 
 def _is_source(kind: FileKind) -> bool:
     return kind.worth == 1.0 and not kind.test and not kind.example
-
-
-def _explain(path: str, worth: _Worth, owed: Mapping[str, _Owed]) -> Iterator[str]:
-    reason = worth.explain_score(path)
-    if reason:
-        yield reason
-    if path in owed:
-        yield f"{owed[path].path} is named after it"
 
 
 _NONE: tuple[Hits, Hits] = ({}, {})
@@ -258,16 +260,14 @@ class _Worth:
         keywords: Sequence[Keyword],
         names: Mapping[str, tuple[Hits, Hits]],
         texts: Mapping[str, Text],
-        definitions: Mapping[str, Sequence[int]],
         votes: Mapping[str, Vote],
         searched: int,
     ) -> None:
-        self._keywords, self._names, self._texts, self._definitions = keywords, names, texts, definitions
-        self._votes = votes
+        self._keywords, self._names, self._texts, self._votes = keywords, names, texts, votes
         containing = [0] * len(keywords)
         for text in texts.values():
-            for number, count in enumerate(text.counts):
-                containing[number] += bool(count)
+            for number in text.counts:
+                containing[number] += 1
         self._weights = [
             keyword.weight * _compute_rarity(count, searched)
             for keyword, count in zip(keywords, containing, strict=True)
@@ -278,7 +278,7 @@ class _Worth:
         self._average = max(1.0, sum(text.size for text in texts.values()) / max(1, len(texts)))
 
     def score_file(self, path: str) -> float:
-        """Return the score of a file; 0 if neither its name nor its text contains a keyword, and no past commit votes for it."""
+        """Return the score of a file without its definitions; 0 if neither its name nor its text contains a keyword, and no past commit votes for it."""
         own, above = self._names.get(path, _NONE)
         weights = self._weights
         score = NAME * sum(much * weights[number] for number, much in own.items())
@@ -290,32 +290,34 @@ class _Worth:
             score += PAST * vote.strength * self._whole
         if not score:
             return 0.0
-        for number, count in enumerate(self._definitions.get(path, ())):
-            if count:
-                score += DEFINITION * weights[number] * count / (count + 1)
         for number, much in above.items():
             if number not in own:
                 score += NAME * DIRECTORY * much * weights[number]
         return score
+
+    def score_definitions(self, counts: Sequence[int]) -> float:
+        """Return what definitions with keywords in their names add, from their numbers."""
+        return DEFINITION * sum(
+            self._weights[number] * count / (count + 1) for number, count in enumerate(counts)
+        )
 
     def _score_text(self, text: Text) -> Hits:
         """Return BM25 by keyword."""
         damping = SATURATION * (1 - LENGTH + LENGTH * text.size / self._average)
         return {
             number: self._weights[number] * (SATURATION + 1) * count / (count + damping)
-            for number, count in enumerate(text.counts)
-            if count
+            for number, count in text.counts.items()
         }
 
-    def explain_score(self, path: str) -> str:
-        """Return the words that count most, as text for people."""
+    def explain_score(self, path: str, definitions: Sequence[int], speaker: str | None) -> str:
+        """Return the words that count most, and the test or page that speaks for the file, as text for people."""
         reasons: list[str] = []
         own, text = self._names.get(path, _NONE)[0], self._texts.get(path)
         if own:
             reasons.append(
                 f"name contains {self._join_best({n: much * self._weights[n] for n, much in own.items()}, 2)}"
             )
-        defined = {n: self._weights[n] for n, count in enumerate(self._definitions.get(path, ())) if count}
+        defined = {n: self._weights[n] for n, count in enumerate(definitions) if count}
         if defined:
             reasons.append(f"defines {self._join_best(defined, 2)}")
         if text is not None:
@@ -327,6 +329,8 @@ class _Worth:
         if vote is not None:
             about = self._join_best({n: self._weights[n] for n in vote.keywords}, 2)
             reasons.append(f"changed by past commits about {about}")
+        if speaker is not None:
+            reasons.append(f"{speaker} is named after it")
         return "; ".join(reasons)
 
     def _join_best(self, scores: Hits, most: int) -> str:

@@ -192,12 +192,21 @@ def main() -> None:
         "--misses", action="store_true", help="with --repos: print the fixes without a right file"
     )
     parser.add_argument(
+        "--tuning",
+        action="store_true",
+        help="with --repos: the list by Logist for the 300 fixes that its weights are chosen with",
+    )
+    parser.add_argument(
         "--reports",
         action="store_true",
         help="with --repos: 20 bug reports as the tasks, instead of subjects of commits",
     )
     options = parser.parse_args()
     if options.repos:
+        if options.tuning:
+            fixes = context_fixes.load_fixes(context_fixes.TUNING)
+            context_fixes.evaluate(options.repos, fixes, ["logist"], misses=options.misses)
+            return
         fixes = context_fixes.load_reports() if options.reports else context_fixes.load_fixes()
         context_fixes.evaluate(options.repos, fixes, [*context_fixes.LISTERS], misses=options.misses)
         return

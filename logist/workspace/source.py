@@ -17,6 +17,8 @@ from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 
 MAKING = "logist-making"
 MAIN = "refs/heads/main"
+USUAL_FILES = (b".git/HEAD", b".git", b"HEAD")
+"""One of these is a file in every work tree or repository."""
 
 
 def find_repository(start: Path) -> Path | None:
@@ -92,7 +94,7 @@ def create_agent_git(git: Git, root: Path) -> None:
         return
     base = objects.find_first(git)
     with make_agent_git(git, root, base) as inner:
-        sharing.copy_objects(inner, git.git_dir, base)
+        sharing.copy_objects(inner, git.git_dir, sharing.find_shares(git, git.git_dir, [base], "--no-walk"))
         sharing.copy_shallow(git.git_dir, inner.git_dir)
         checkout.write_index(inner, base, f"--work-tree={root}", "reset", "--quiet", "--mixed")
 

@@ -20,7 +20,6 @@ from logist.workspace.checkpoint import (
     changes,
     checkout,
     checkpoint,
-    content_check,
     kept_packs,
     leftovers,
     objects,
@@ -226,15 +225,13 @@ class Workspace(WorkspaceReader):
         listing = known.listing = known.listing or objects.read_listing(self.git, commit)
         base = commit if is_first else objects.find_first(self.git)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if verifying and not content_check.can_check_files(self.root, listing):
+        if verifying and not listing.is_plain:
             sharing.verify_packs(self.git)
             verifying = False
         with source.make_agent_git(self.git, self.root, base) as inner:
             borrowing = inner.borrow_objects(self.git.git_dir / "objects")
-            checkout.write_files(borrowing, self.root, commit, listing, twin)
+            checkout.write_files(borrowing, self.root, commit, listing, twin, verifying=verifying)
             since = baseline.read_file_system_time(self.git)
-            if verifying:
-                content_check.require_named_contents(self.git, self.root, commit, listing)
             made = None
             if listing.is_plain:
                 index = read_regular(inner.git_dir / "index")

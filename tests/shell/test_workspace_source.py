@@ -11,9 +11,10 @@ import pytest
 
 from logist.errors import InvalidFile, StorageError, UsageError
 from logist.workspace import Workspace, find_repository, list_uncommitted
-from logist.workspace.checkpoint import repository, sharing
+from logist.workspace.checkpoint import sharing
 from logist.workspace.checkpoint.baseline import load_baseline, read_file_system_time
 from logist.workspace.checkpoint.packs import list_indexes
+from logist.workspace.checkpoint.repository import create_repository
 from logist.workspace.checkpoint.scan import make_stamp, pack_stamp
 from tests import support
 
@@ -375,7 +376,7 @@ def forge(repository: Path, what: str, old: bytes, other: bytes) -> None:
 def test_an_object_with_other_content_than_its_name_says_is_refused(
     tmp_path: Path, forged_repo: Path, what: str, old: bytes, other: bytes, more: str
 ) -> None:
-    """`more`: names of files with which the content of files can't be compared instead."""
+    """`more`: another name in the tree; git can't store the last one, so the packs are verified instead of the files."""
     if more:
         (forged_repo / more).write_text("more\n")
         support.git(forged_repo, "add", "--all")
@@ -390,7 +391,7 @@ def test_no_pack_is_in_place_before_it_is_verified(tmp_path: Path, forged_repo: 
     start = workspace.populate(forged_repo)
     forge(forged_repo, "HEAD:README.md", b"Example", b"exAmple")
     later = Workspace(tmp_path / "later" / "workspace", tmp_path / "later" / "git")
-    repository.create_repository(later.git.git_dir, bare=True, long_names=False)
+    create_repository(later.git.git_dir, bare=True, long_names=False)
     with pytest.raises(StorageError, match="index-pack failed"):
         sharing.copy_commit(later.git, forged_repo / ".git" / "objects", start, None)
     assert list_indexes(later.git.git_dir) == []

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from logist.workspace.context.surveying import (
         build_hidden_patterns,
         explain_withheld,
+        format_excerpts,
         format_structure,
         survey_workspace,
     )
@@ -30,6 +31,7 @@ __all__ = [
     "build_hidden_patterns",
     "explain_withheld",
     "find_relevant_files",
+    "format_excerpts",
     "format_structure",
     "survey_workspace",
 ]
@@ -40,7 +42,13 @@ load_on_use(
         "choosing": ("ContextBounds", "find_relevant_files"),
         "showing": ("PromptReader",),
         "source_history": ("SourceHistory",),
-        "surveying": ("build_hidden_patterns", "explain_withheld", "format_structure", "survey_workspace"),
+        "surveying": (
+            "build_hidden_patterns",
+            "explain_withheld",
+            "format_excerpts",
+            "format_structure",
+            "survey_workspace",
+        ),
         "tracked": ("Tracked",),
         "walking": ("FileSurvey",),
     },

@@ -408,6 +408,10 @@ class Workspace(WorkspaceReader):
         with self._wrap_os_errors():
             return context.format_excerpts(self.root, survey, redact)
 
+    def describe_unsearched(self, survey: context.FileSurvey) -> str:
+        """Return a sentence that says which files `find_relevant` does not search; "" if it searches all."""
+        return context.describe_unsearched(survey)
+
     def find_relevant(
         self,
         survey: context.FileSurvey,
@@ -431,7 +435,10 @@ class Workspace(WorkspaceReader):
         past = context.SourceHistory(Path(source), first, self.git.path) if source and first else None
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._wrap_os_errors():
-            return context.find_relevant_files(self.root, survey, task, bounds, redact, known, past)
+            texts = context.KnownTexts(
+                context.WordIndex(self.words), baseline.find_unchanged_ids(self.git, survey.stamps)
+            )
+            return context.find_relevant_files(self.root, survey, task, bounds, redact, known, past, texts)
 
     def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
         """Return the paths named by an agent whose text must not be in a prompt, each with the reason:

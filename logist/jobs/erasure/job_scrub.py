@@ -41,6 +41,7 @@ from logist.store import lock as store_lock
 from logist.workspace import source
 from logist.workspace.checkpoint import kept_packs, rewriting
 from logist.workspace.checkpoint.rewriting import RewrittenRepository
+from logist.workspace.context import WORDS_FOLDER, word_index
 from logist.workspace.files import safe_open
 from logist.workspace.git import Git
 
@@ -431,6 +432,12 @@ class _FamilyScrub:
             self.result.notes.append(
                 f"replaced in {format_count(len(drafts), 'draft')} of comments on the page"
             )
+        words = project.jobs_dir / WORDS_FOLDER
+        try:
+            word_index.remove_index(words)
+        except OSError as error:
+            where = f"{words} may have words of the text, and can't be removed: {error.strerror}"
+            self.result.remaining.append(RemainingCopy(where, f"rm -r {quote(str(words))}"))
         kept = project.jobs_dir / kept_packs.FOLDER
         for folder in _list_directories(kept):
             if rewriting.find_held(folder, objects):

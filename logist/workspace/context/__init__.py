@@ -10,10 +10,12 @@ from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.workspace.context.choosing import ContextBounds, find_relevant_files
+    from logist.workspace.context.searching import KnownTexts
     from logist.workspace.context.showing import PromptReader
     from logist.workspace.context.source_history import SourceHistory
     from logist.workspace.context.surveying import (
         build_hidden_patterns,
+        describe_unsearched,
         explain_withheld,
         format_excerpts,
         format_structure,
@@ -21,14 +23,22 @@ if TYPE_CHECKING:
     )
     from logist.workspace.context.tracked import Tracked
     from logist.workspace.context.walking import FileSurvey
+    from logist.workspace.context.word_index import WordIndex
+
+WORDS_FOLDER = ".words"
+"""The word index of a project, in the directory of the jobs; no job id begins with a dot."""
 
 __all__ = [
+    "WORDS_FOLDER",
     "ContextBounds",
     "FileSurvey",
+    "KnownTexts",
     "PromptReader",
     "SourceHistory",
     "Tracked",
+    "WordIndex",
     "build_hidden_patterns",
+    "describe_unsearched",
     "explain_withheld",
     "find_relevant_files",
     "format_excerpts",
@@ -40,10 +50,12 @@ load_on_use(
     globals(),
     {
         "choosing": ("ContextBounds", "find_relevant_files"),
+        "searching": ("KnownTexts",),
         "showing": ("PromptReader",),
         "source_history": ("SourceHistory",),
         "surveying": (
             "build_hidden_patterns",
+            "describe_unsearched",
             "explain_withheld",
             "format_excerpts",
             "format_structure",
@@ -51,5 +63,6 @@ load_on_use(
         ),
         "tracked": ("Tracked",),
         "walking": ("FileSurvey",),
+        "word_index": ("WordIndex",),
     },
 )

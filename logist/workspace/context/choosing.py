@@ -52,11 +52,12 @@ def find_relevant_files(
     redact: Callable[[str], str],
     known: Collection[str] = (),
     past: SourceHistory | None = None,
+    texts: searching.KnownTexts = searching.NOTHING_KNOWN,
 ) -> list[Relevant]:
     """Return the files that are relevant for a task, the best first, each with the reason.
 
     Files in `known` are in the prompt anyway, so they are left out. `redact` removes secrets and keeps line breaks. The
-    result depends only on workspace, task, `redact` and `past`.
+    result depends only on workspace, task, `redact` and `past`; `texts` only saves time.
     """
     if bounds.limit < 1:
         return []
@@ -65,7 +66,7 @@ def find_relevant_files(
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, task, mentioned, bounds, past)
+        ranked = _rank_files(top, files, found.kinds, task, mentioned, bounds, past, texts)
         unlisted = [path for path in mentioned.unknown if path not in known and _is_ignored(top, found, path)]
     reader = showing.PromptReader(task, redact)
     chosen: list[Relevant] = []
@@ -109,10 +110,12 @@ def _is_text(path: str) -> bool:
 def _rank_files(
     top: int,
     files: Mapping[str, int],
+    all_kinds: Mapping[str, kinds.FileKind],
     task: Task,
     named: Mentions,
     bounds: ContextBounds,
     past: SourceHistory | None,
+    texts: searching.KnownTexts,
 ) -> list[RankedFile]:
     """Return the files with words of the task, the best first, without
     secret files and files that are not text.
@@ -120,9 +123,7 @@ def _rank_files(
     wanted = find_keywords(task)
     if not wanted:
         return []
-    kind_by_path = {
-        path: kind for path in files if (kind := kinds.classify_file(path)).worth and not kind.secret
-    }
+    kind_by_path = {path: kind for path in files if (kind := all_kinds[path]).worth and not kind.secret}
     name_index = Names(wanted)
     by_name = {path: hits for path in kind_by_path if any(hits := name_index.find_hits(path))}
     chosen = searching.choose_files(
@@ -134,7 +135,7 @@ def _rank_files(
         rank_files,
         wanted,
         by_name,
-        dict(searching.count_words(top, files, chosen, wanted)),
+        searching.count_words(top, files, chosen, wanted, texts),
         files=kind_by_path,
         searched=len(chosen),
         votes=past.count_votes(wanted) if past else {},
@@ -143,11 +144,13 @@ def _rank_files(
         prose_wanted=is_about_prose(task),
     )
     # To look for definitions takes long, so this is done only in files that could come first.
-    likely = [one.path for one in rank(most=_WITH_DEFINITIONS)]
+    # A definition only adds to the score, so no other file gets before those.
+    most = bounds.limit + len(named.files) + _SPARE
+    likely = [one.path for one in rank(most=max(most, _WITH_DEFINITIONS))]
     definitions = dict(
         searching.find_definitions(top, files, [path for path in likely if path in searchable], wanted)
     )
-    return rank(most=bounds.limit + len(named.files) + _SPARE, definitions=definitions)
+    return rank(most=most, definitions=definitions, among=likely)
 
 
 _WITH_DEFINITIONS = 100

@@ -85,6 +85,7 @@ def show_file(text: str, matches: Matches, room: int, *, headings: bool = False)
             break
         for piece in _shrink_passage(passage, file, found):
             page.add(piece, room - reserved)
+    page.fill_holes(room - reserved)
     page.add_outline(file.definitions, min(room, page.used + MAX_OUTLINE))
     return FileParts(page.render(), len(file.lines))
 
@@ -292,6 +293,16 @@ class _Page:
         self._shown |= new
         self.used += size
         return True
+
+    def fill_holes(self, room: int) -> None:
+        """Show single lines between others: the mark of a gap would take nearly as much room."""
+        for line in sorted(self._shown):
+            if line + 1 not in self._shown and line + 2 in self._shown:
+                text = self._format(line + 1)
+                size = _measure(text) - _measure(GAP)
+                if self.used + size <= room:
+                    self._shown[line + 1] = text
+                    self.used += size
 
     def add_outline(self, definitions: Sequence[Definition], room: int) -> None:
         """Name as many of the other definitions as there is room for: outer ones first, spread over the file."""

@@ -478,6 +478,14 @@ class Workspace(WorkspaceReader):
         """Return the directory tree two levels deep, as text."""
         return context.format_structure(survey)
 
+    def describe_key_files(self, survey: context.FileSurvey, redact: Callable[[str], str]) -> str:
+        """Return short excerpts of README, build files and the like, as text; "" if there are none.
+
+        `redact` as in `find_relevant`.
+        """
+        with self._wrap_os_errors():
+            return context.format_excerpts(self.root, survey, redact)
+
     def describe_unsearched(self, survey: context.FileSurvey) -> str:
         """Return a sentence that says which files `find_relevant` does not search; "" if it searches all."""
         return context.describe_unsearched(survey)

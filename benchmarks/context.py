@@ -136,6 +136,7 @@ def gather(root: Path) -> None:
         limit=rules.relevant_files_limit,
         max_file_bytes=rules.max_file_bytes,
         max_total_bytes=rules.max_total_bytes,
+        redact=str,
     )
     assert len(found) == rules.relevant_files_limit
 

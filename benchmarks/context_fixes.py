@@ -119,6 +119,7 @@ def list_relevant(clone: Clone, fix: Fix, subject: str) -> list[str]:
         limit=FILES,
         max_file_bytes=rules.max_file_bytes,
         max_total_bytes=rules.max_total_bytes,
+        redact=str,
         source=str(clone.git_dir),
         first=fix.parent,
     )

@@ -97,8 +97,8 @@ class WorkspaceReader:
     def list_edits(
         self, commit: str, limit: int = 1000, *, read_all: bool = False
     ) -> tuple[list[Change], int]:
-        """Return what differs between a checkpoint and the current workspace, except caches; nothing is
-        written.
+        """Return what differs between a checkpoint and the current workspace, except caches, as plain records;
+        nothing is written.
 
         A file with the same size, times, inode and mode as at the last checkpoint counts as unchanged; with
         `read_all`, every file is read. Raises Damaged or StorageError if the checkpoint is incomplete.
@@ -111,7 +111,7 @@ class WorkspaceReader:
                 last = last.without_stamps() if read_all else last
                 now = self._take_snapshot(top, last, last.list_directories(), writing=False)
             return changes.list_changes_since(
-                self.git, commit, now, limit, lambda change: not change.cache, tree=tree
+                self.git, commit, now, limit, lambda change: not change.cache, tree=tree, plain=True
             )
 
     def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:

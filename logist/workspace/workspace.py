@@ -412,6 +412,7 @@ class Workspace(WorkspaceReader):
         limit: int,
         max_file_bytes: int,
         max_total_bytes: int,
+        redact: Callable[[str], str],
         known: Collection[str] = (),
         source: str | None = None,
         first: str | None = None,
@@ -419,6 +420,7 @@ class Workspace(WorkspaceReader):
         """Return at most `limit` files that are relevant for a task, the best first; without those in `known`, which
         the prompt contains anyway.
 
+        `redact` removes secrets from a whole text and keeps its line breaks: of large files, only parts are shown.
         `source` is the user's repository and `first` the job's first checkpoint, if it is a commit of the source: the
         commits before it help to find the files.
         """
@@ -428,7 +430,7 @@ class Workspace(WorkspaceReader):
             texts = context.KnownTexts(
                 context.WordIndex(self.words), baseline.find_unchanged_ids(self.git, survey.stamps)
             )
-            return context.find_relevant_files(self.root, survey, task, bounds, known, past, texts)
+            return context.find_relevant_files(self.root, survey, task, bounds, redact, known, past, texts)
 
     def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
         """Return the paths named by an agent whose text must not be in a prompt, each with the reason:
@@ -444,6 +446,13 @@ class Workspace(WorkspaceReader):
     def read_file(self, path: str, max_bytes: int) -> FileText:
         """Read a file for a prompt. Any problem with it becomes a note, never an error."""
         return agent_files.read_file(self.root, path, max_bytes)
+
+    def read_for_task(self, path: str, max_bytes: int, task: Task, redact: Callable[[str], str]) -> FileText:
+        """Read a file for a prompt like `read_file`, but return the parts that match the task if it is larger.
+
+        `redact` as in `find_relevant`.
+        """
+        return context.PromptReader(task, redact).read_file(self.root, path, max_bytes)
 
     def copy_file(self, path: str, target: Path) -> None:
         """Copy a regular file of the workspace to `target`, durably; an existing target is replaced.

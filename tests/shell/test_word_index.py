@@ -89,7 +89,9 @@ class Project:
     def find(self, words: Path | None) -> list[Relevant]:
         workspace = self.open_workspace(words)
         survey = workspace.survey_files((), self.start)
-        return workspace.find_relevant(survey, TASK, limit=10, max_file_bytes=65_536, max_total_bytes=262_144)
+        return workspace.find_relevant(
+            survey, TASK, redact=str, limit=10, max_file_bytes=65_536, max_total_bytes=262_144
+        )
 
     def require_same(self) -> list[Relevant]:
         """Require that the index changes nothing, neither now nor when it is used again; return what was found."""
@@ -273,7 +275,7 @@ def test_many_processes_write_at_once(project: Project, tmp_path: Path) -> None:
         "from logist.core.relevance import Task; from logist.workspace import Workspace;"
         "searching.LEAST_BYTES = 1; root = Path(sys.argv[1]); words = Path(sys.argv[2]);"
         "w = Workspace(root, root.parent / 'git', words=words); s = w.survey_files((), None);"
-        "print([(x.file.path, x.reason) for x in w.find_relevant(s, Task('rate limiter parses'), limit=10,"
+        "print([(x.file.path, x.reason) for x in w.find_relevant(s, Task('rate limiter parses'), redact=str, limit=10,"
         " max_file_bytes=65536, max_total_bytes=262144)])"
     )
     command = [sys.executable, "-c", code, str(project.root), str(project.words)]

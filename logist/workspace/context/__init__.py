@@ -11,6 +11,7 @@ from logist.lazy_modules import load_on_use
 if TYPE_CHECKING:
     from logist.workspace.context.choosing import ContextBounds, find_relevant_files
     from logist.workspace.context.searching import KnownTexts
+    from logist.workspace.context.showing import PromptReader
     from logist.workspace.context.source_history import SourceHistory
     from logist.workspace.context.surveying import (
         build_hidden_patterns,
@@ -31,6 +32,7 @@ __all__ = [
     "ContextBounds",
     "FileSurvey",
     "KnownTexts",
+    "PromptReader",
     "SourceHistory",
     "Tracked",
     "WordIndex",
@@ -47,6 +49,7 @@ load_on_use(
     {
         "choosing": ("ContextBounds", "find_relevant_files"),
         "searching": ("KnownTexts",),
+        "showing": ("PromptReader",),
         "source_history": ("SourceHistory",),
         "surveying": (
             "build_hidden_patterns",

@@ -15,7 +15,6 @@ from logist.core.relevance.occurrences import MANY
 from logist.core.relevance.past_commits import Vote
 from logist.core.relevance.words import Keyword, split_name
 from logist.quick_dataclass import dataclass
-from logist.quick_tuple import NamedTuple
 
 SATURATION = 1.6
 """BM25's k1: how much further occurrences of a word in a file count."""
@@ -122,7 +121,8 @@ def _compile_spellings(keyword: Keyword) -> Callable[[str], re.Match[str] | None
     return re.compile("[_-]?".join(map(re.escape, keyword.needle.split("_"))), re.IGNORECASE).search
 
 
-class Text(NamedTuple):
+@dataclass(frozen=True)
+class Text:
     """Which keywords a file contains and how often, by their numbers, and the size of the file."""
 
     counts: Mapping[int, int]

@@ -18,7 +18,7 @@ from logist.core.relevance.occurrences import make_finder
 from logist.core.relevance.words import Keyword
 from logist.quick_tuple import NamedTuple
 
-MOST_WORDS = 50_000
+MOST_WORDS = 20_000
 """Different words of one text that are counted, from its beginning; a text with more is data."""
 MOST_COUNT = 255
 """A word counts at most so often in one text."""

@@ -16,7 +16,7 @@ from logist.core.relevance.words import Keyword
 from logist.digests import start_hash
 from logist.quick_dataclass import dataclass
 from logist.workspace.context.descending import Descent
-from logist.workspace.context.word_index import LEAST_BYTES, IndexPart, WordIndex
+from logist.workspace.context.word_index import LEAST_BYTES, MOST_FOLDER_BYTES, IndexPart, WordIndex
 from logist.workspace.files import safe_open
 
 MAX_BYTES = 400_000_000
@@ -99,11 +99,12 @@ def count_words(
     counts = _look_up_counts(known.index, part_names, missing, keywords)
     texts = {path: Text(counts[name], files[path]) for path, name in ids.items() if name in counts}
     new = [path for path in chosen if path not in ids or ids[path] in missing]
+    room = MOST_FOLDER_BYTES
     for part, paths, size in _iter_new_parts(top, files, new, known):
         for number, count in part.table.count_keywords(keywords).items():
             texts.update((path, Text(count, files[path])) for path in paths[number])
-        if size >= LEAST_BYTES:
-            known.index.save_part(part)
+        if size >= LEAST_BYTES and room > 0:
+            room -= known.index.save_part(part)
     return texts
 
 

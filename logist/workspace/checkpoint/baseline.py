@@ -195,12 +195,12 @@ def find_unchanged_ids(git: Git, stamps: Mapping[str, bytes]) -> dict[str, bytes
         return {}
     if last is None:
         return {}
-    size = _entry_format(last.commit or "").size
-    starts = range(0, len(last.entries), size)
+    entries, size = last.entries, _entry_format(last.commit or "").size
+    paths = os.fsdecode(b"\0".join(last.table.paths)).split("\0")
     return {
-        path: last.entries[start + 1 : start + size]
-        for raw, stamp, start in zip(last.table.paths, last.table.list_stamps(), starts, strict=True)
-        if stamps.get(path := os.fsdecode(raw)) == stamp and last.entries[start]
+        path: entries[start + 1 : start + size]
+        for path, stamp, start in zip(paths, last.table.list_stamps(), range(0, len(entries), size))  # noqa: B905 - no files are one empty path
+        if stamps.get(path) == stamp and entries[start]
     }
 
 

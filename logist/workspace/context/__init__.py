@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         build_hidden_patterns,
         describe_unsearched,
         explain_withheld,
+        format_excerpts,
         format_structure,
         survey_workspace,
     )
@@ -40,6 +41,7 @@ __all__ = [
     "describe_unsearched",
     "explain_withheld",
     "find_relevant_files",
+    "format_excerpts",
     "format_structure",
     "survey_workspace",
 ]
@@ -55,6 +57,7 @@ load_on_use(
             "build_hidden_patterns",
             "describe_unsearched",
             "explain_withheld",
+            "format_excerpts",
             "format_structure",
             "survey_workspace",
         ),

@@ -13,6 +13,7 @@ from math import log
 from logist.core.relevance.kinds import FileKind
 from logist.core.relevance.occurrences import MANY
 from logist.core.relevance.past_commits import Vote
+from logist.core.relevance.ranking_report import Factor, RankedWord, RankingReport, WordPoints
 from logist.core.relevance.words import Keyword, split_name
 from logist.quick_dataclass import dataclass
 
@@ -146,11 +147,13 @@ def rank_files(
     directories: Sequence[str] = (),
     tests_wanted: bool = False,
     prose_wanted: bool = False,
+    report: RankingReport | None = None,
 ) -> list[RankedFile]:
     """Return at most `most` files that contain a keyword, best first.
 
     `files`: all candidates; `searched`: how many of them were read; `definitions`: how often each keyword is in the
-    name of something that the file defines; `votes`: those of past commits; `directories`: those that the task mentions.
+    name of something that the file defines; `votes`: those of past commits; `directories`: those that the task mentions;
+    `report`: it is told the scores of all files, and how they came about.
     """
     worth = _Worth(keywords, names, texts, definitions, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
@@ -163,12 +166,34 @@ def rank_files(
             score *= 1.0 if tests_wanted or not kind.test else TEST
             score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
             ranked.append((-round(score, 6), path))
+    if report is not None:
+        report.scores = {path: -score for score, path in ranked}
+        report.words = worth.list_words()
+        report.list_points = worth.list_points
+        report.list_factors = lambda path: _list_factors(
+            path, files[path], places, tests_wanted, prose_wanted
+        )
+        report.floor = LEAST * max(report.scores.values(), default=0.0)
     best = nsmallest(most, ranked)
     return [
         RankedFile(path, -score, worth.explain_score(path))
         for score, path in best
         if score <= LEAST * best[0][0]
     ]
+
+
+def _list_factors(
+    path: str, kind: FileKind, places: tuple[str, ...], tests_wanted: bool, prose_wanted: bool
+) -> list[Factor]:
+    """Return by what the points of a file are multiplied: the same as `rank_files` does, for people."""
+    factors = []
+    if kind.worth != 1 and not (prose_wanted and kind.prose):
+        factors.append(Factor(kind.worth, "vendored, generated, or not code"))
+    if kind.test and not tests_wanted:
+        factors.append(Factor(TEST, "a test, and the task is not about tests"))
+    if path.startswith(places):
+        factors.append(Factor(IN_NAMED_DIRECTORY, "in a directory that the task names"))
+    return factors
 
 
 _NONE: tuple[Hits, Hits] = ({}, {})
@@ -188,7 +213,7 @@ class _Worth:
     ) -> None:
         self._keywords, self._names, self._texts, self._definitions = keywords, names, texts, definitions
         self._votes = votes
-        containing = [0] * len(keywords)
+        self._containing = containing = [0] * len(keywords)
         for text in texts.values():
             for number, count in enumerate(text.counts):
                 containing[number] += bool(count)
@@ -228,6 +253,36 @@ class _Worth:
             for number, count in enumerate(text.counts)
             if count
         }
+
+    def list_words(self) -> list[RankedWord]:
+        """Return the words of the task with their weights, the heaviest first."""
+        words = zip(self._keywords, self._weights, self._containing, strict=True)
+        ranked = [RankedWord(keyword.word, weight, files) for keyword, weight, files in words]
+        return sorted(ranked, key=lambda word: (-word.weight, word.word))
+
+    def list_points(self, path: str) -> list[WordPoints]:
+        """Return the points of which `score_file` is the sum."""
+        own, above = self._names.get(path, _NONE)
+        text, vote = self._texts.get(path), self._votes.get(path)
+        words, weights = self._keywords, self._weights
+        points = [WordPoints("name", words[n].word, NAME * much * weights[n]) for n, much in own.items()]
+        points += [
+            WordPoints("definitions", words[n].word, DEFINITION * weights[n] * count / (count + 1), count)
+            for n, count in enumerate(self._definitions.get(path, ()))
+            if count
+        ]
+        if text is not None:
+            found = self._score_text(text).items()
+            points += [WordPoints("text", words[n].word, value, text.counts[n]) for n, value in found]
+        if vote is not None:
+            about = ", ".join(words[n].word for n in vote.keywords)
+            points.append(WordPoints("past commits", about, PAST * vote.strength * self._whole))
+        points += [
+            WordPoints("directory", words[n].word, NAME * DIRECTORY * much * weights[n])
+            for n, much in above.items()
+            if n not in own
+        ]
+        return points
 
     def explain_score(self, path: str) -> str:
         """Return the words that count most, as text for people."""

@@ -10,6 +10,7 @@ from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.workspace.context.choosing import ContextBounds, find_relevant_files
+    from logist.workspace.context.explaining import FileExplanation, explain_file, explain_listed
     from logist.workspace.context.source_history import SourceHistory
     from logist.workspace.context.surveying import (
         build_hidden_patterns,
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ContextBounds",
+    "FileExplanation",
     "FileSurvey",
     "SourceHistory",
     "Tracked",
     "build_hidden_patterns",
+    "explain_file",
+    "explain_listed",
     "explain_withheld",
     "find_relevant_files",
     "format_structure",
@@ -36,6 +40,7 @@ load_on_use(
     globals(),
     {
         "choosing": ("ContextBounds", "find_relevant_files"),
+        "explaining": ("FileExplanation", "explain_file", "explain_listed"),
         "source_history": ("SourceHistory",),
         "surveying": ("build_hidden_patterns", "explain_withheld", "format_structure", "survey_workspace"),
         "tracked": ("Tracked",),

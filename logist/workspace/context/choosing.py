@@ -9,6 +9,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.relevance import kinds
@@ -22,11 +23,14 @@ from logist.workspace.context.source_history import SourceHistory
 from logist.workspace.context.walking import FileSurvey
 from logist.workspace.files import agent_files, file_names, safe_open
 
+if TYPE_CHECKING:
+    from logist.core.prompt.search_report import SearchReport, Survey
+
 NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"
 CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
-NO_ROOM = "text not shown: the texts of the other files fill context.max_total_bytes"
+NO_ROOM = "text not shown: the texts of the other files take all the room"
 
 AMBIGUOUS = 3
 """If several files match a name in the task, this number of the most relevant ones is used."""
@@ -51,20 +55,24 @@ def find_relevant_files(
     bounds: ContextBounds,
     known: Collection[str] = (),
     past: SourceHistory | None = None,
+    report: SearchReport | None = None,
 ) -> list[Relevant]:
     """Return the files that are relevant for a task, the best first, each with the reason.
 
     Files in `known` are in the prompt anyway, so they are left out. The result depends only on workspace, task and `past`.
+    `report`: filled with what a person may ask about the choice.
     """
+    if report:
+        report.survey, report.known, report.limit = found, known, bounds.limit
     if bounds.limit < 1:
         return []
-    files = {path: size for path, size in found.files.items() if _is_text(path)}
+    files = {path: size for path, size in found.files.items() if is_text(path)}
     for path in known:
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, task, mentioned, bounds, past)
-        unlisted = [path for path in mentioned.unknown if path not in known and _is_ignored(top, found, path)]
+        ranked = _rank_files(top, files, task, mentioned, bounds, past, report)
+        unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
     chosen: list[Relevant] = []
     room = bounds.max_total_bytes
     for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
@@ -80,6 +88,9 @@ def find_relevant_files(
             continue
         room -= len((file.text or "").encode("utf-8"))
         chosen.append(Relevant(file, reason))
+    if report:
+        report.named = [*_iter_named(mentioned, {one.path: one.score for one in ranked})]
+        report.chosen = chosen
     return chosen
 
 
@@ -90,7 +101,7 @@ def _read_text(root: Path, path: str, bounds: ContextBounds, room: int) -> FileT
     return file
 
 
-def _is_text(path: str) -> bool:
+def is_text(path: str) -> bool:
     """Whether a path is valid text, so that a prompt can contain it."""
     if path.isascii():
         return True
@@ -108,6 +119,7 @@ def _rank_files(
     named: Mentions,
     bounds: ContextBounds,
     past: SourceHistory | None,
+    report: SearchReport | None,
 ) -> list[RankedFile]:
     """Return the files with words of the task, the best first, without
     secret files and files that are not text.
@@ -142,7 +154,11 @@ def _rank_files(
     definitions = dict(
         searching.find_definitions(top, files, [path for path in likely if path in searchable], wanted)
     )
-    return rank(most=bounds.limit + len(named.files) + _SPARE, definitions=definitions)
+    most = bounds.limit + len(named.files) + _SPARE
+    if report is None:
+        return rank(most=most, definitions=definitions)
+    report.searched = searchable
+    return rank(most=most, definitions=definitions, report=report.ranking)
 
 
 _WITH_DEFINITIONS = 100
@@ -177,7 +193,7 @@ def _iter_named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
                 yield path
 
 
-def _is_ignored(top: int, found: FileSurvey, path: str) -> bool:
+def is_ignored(top: int, found: Survey, path: str) -> bool:
     """Whether a path exists but is not among the files, so it is git-ignored."""
     parts = file_names.split_agent_path(path)
     if parts is None or found.hidden.is_ignored(path):

@@ -119,6 +119,7 @@ def gather(root: Path, first: str) -> None:
         limit=rules.relevant_files_limit,
         max_file_bytes=rules.max_file_bytes,
         max_total_bytes=rules.max_total_bytes,
+        redact=str,
     )
     assert len(found) == rules.relevant_files_limit
     assert f"build/{TRACKED}" in survey.files

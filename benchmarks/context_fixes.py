@@ -121,6 +121,7 @@ def find_relevant(clone: Clone, fix: Fix, subject: str, limit: int, tokens: int)
         limit=limit,
         max_file_bytes=rules.max_file_bytes,
         max_total_bytes=tokens * BYTES_PER_TOKEN,
+        redact=str,
         source=str(clone.git_dir),
         first=fix.parent,
     )

@@ -185,7 +185,7 @@ class ContextRules(Frozen):
     """How much of the workspace goes into a prompt."""
 
     max_file_bytes: Annotated[int, Field(ge=0)] = 65_536
-    """How much text of one file a prompt may contain."""
+    """How much text of one file a prompt may contain; of larger files, parts are shown."""
     max_total_bytes: Annotated[int, Field(ge=0)] = 262_144
     """How much text of all files together a prompt may contain."""
     listing_limit: Annotated[int, Field(ge=0)] = 500

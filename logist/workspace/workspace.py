@@ -409,6 +409,7 @@ class Workspace(WorkspaceReader):
         limit: int,
         max_file_bytes: int,
         max_total_bytes: int,
+        redact: Callable[[str], str],
         known: Collection[str] = (),
         source: str | None = None,
         first: str | None = None,
@@ -417,13 +418,14 @@ class Workspace(WorkspaceReader):
         """Return at most `limit` files that are relevant for a task, the best first; without those in `known`, which
         the prompt contains anyway.
 
+        `redact` removes secrets from a whole text and keeps its line breaks: of large files, only parts are shown.
         `source` is the user's repository and `first` the job's first checkpoint, if it is a commit of the source: the
         commits before it help to find the files. `report` is filled for `explain_file`.
         """
         past = context.SourceHistory(Path(source), first, self.git.path) if source and first else None
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._wrap_os_errors():
-            return context.find_relevant_files(self.root, survey, task, bounds, known, past, report)
+            return context.find_relevant_files(self.root, survey, task, bounds, redact, known, past, report)
 
     def explain_file(
         self, report: SearchReport, path: str, excluded: Sequence[str]
@@ -447,6 +449,13 @@ class Workspace(WorkspaceReader):
     def read_file(self, path: str, max_bytes: int) -> FileText:
         """Read a file for a prompt. Any problem with it becomes a note, never an error."""
         return agent_files.read_file(self.root, path, max_bytes)
+
+    def read_for_task(self, path: str, max_bytes: int, task: Task, redact: Callable[[str], str]) -> FileText:
+        """Read a file for a prompt like `read_file`, but return the parts that match the task if it is larger.
+
+        `redact` as in `find_relevant`.
+        """
+        return context.PromptReader(task, redact).read_file(self.root, path, max_bytes)
 
     def copy_file(self, path: str, target: Path) -> None:
         """Copy a regular file of the workspace to `target`, durably; an existing target is replaced.

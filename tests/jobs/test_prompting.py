@@ -131,6 +131,34 @@ def test_a_template_is_sent_as_it_was_rendered(bench: MakeBench) -> None:
     assert user.startswith("# Mend it. (j)\npoem.txt\nBe kind.\n\n\n## Your part")
 
 
+LARGE = (
+    "".join(f"def f{number}():\n    return {number}\n\n\n" for number in range(400))
+    + "def rhyme():\n    return 1\n"
+)
+PARTS = "parts of a file of 1,602 lines, with line numbers; read the file for the rest"
+
+
+@pytest.mark.parametrize(
+    "template", [None, "{{range .RelevantFiles}}{{.Path}}: {{.Reason}}\n{{.Content}}\n{{end}}"]
+)
+def test_of_large_files_parts_are_sent_recorded_and_replayed(bench: MakeBench, template: str | None) -> None:
+    one = bench([answer()], {"context": {"max_file_bytes": 2_000}})
+    poet(one, prompt_template=template, context_requirements=["relevant_files"])
+    one.create(prompt="Let rhyme() be 2.", files=["listed.py"], role="Poet", review=False)
+    write(one, listed_py=LARGE, found_py=LARGE)
+    one.step()
+    sent = last_ask(one).request.prompt
+    part = "1601  def rhyme():\n1602      return 1"
+    assert f"## File: listed.py\n\n({PARTS})\n\n```\n... " in sent
+    assert f"rhyme ({PARTS})" in sent
+    assert sent.count(part) == 2
+    assert sent.count("    return 77") == 0
+    assert len(sent) < 12_000
+    drifts = archive_drift.build_drift_finder(one.project)
+    replayed = archive_replay.replay_job(one.project, one.project.open_job("j"), prompts=drifts)
+    assert (replayed.differences, replayed.drifts) == ((), ())
+
+
 def test_what_is_excluded_is_not_shown(bench: MakeBench) -> None:
     named = answer(command("RETRY", ["dist/x.js", "kept.txt"]))
     one = bench([named, answer()], {"context": {"excluded_paths": ["dist"]}})

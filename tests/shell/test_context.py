@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from logist.core.prompt.prompt import Relevant
 from logist.core.prompt.search_report import SearchReport
 from logist.core.relevance import Task
 from logist.core.relevance.words import find_keywords
+from logist.core.secrets import redact as secrets
 from logist.workspace import Workspace
-from logist.workspace.context import FileExplanation, FileSurvey, searching, walking
+from logist.workspace.context import FileExplanation, FileSurvey, choosing, searching, showing, walking
 from logist.workspace.context.descending import Descent
 from logist.workspace.files import safe_open
 from logist.workspace.git import Git
@@ -49,7 +51,7 @@ def relevant(
     root: Path, task: Task | str, excluded: Sequence[str] = (), first: str | None = None, **more: Any
 ) -> list[Relevant]:
     asked = task if isinstance(task, Task) else Task(task)
-    bounds = {"limit": 10, "max_file_bytes": 65_536, "max_total_bytes": 262_144}
+    bounds = {"limit": 10, "max_file_bytes": 65_536, "max_total_bytes": 262_144, "redact": str}
     return workspace(root).find_relevant(survey(root, excluded, first), asked, **{**bounds, **more})
 
 
@@ -291,7 +293,7 @@ def test_past_commits_of_the_source_help_to_find_files(root: Path, tmp_path: Pat
         found = [
             (one.file.path, one.reason)
             for one in workspace(root).find_relevant(
-                survey(root), Task(task), limit=9, max_file_bytes=99, max_total_bytes=99, **past
+                survey(root), Task(task), limit=9, max_file_bytes=99, max_total_bytes=99, redact=str, **past
             )
         ]
         assert found == [("b.py", "changed by past commits about refund")]
@@ -330,11 +332,68 @@ def test_a_file_without_room_for_its_text_is_listed(root: Path) -> None:
     assert all(one.reason == "name contains rosebud" for one in found)
 
 
-def test_a_file_that_is_too_large_to_be_shown_is_searched(root: Path) -> None:
-    write(root, "large.txt", text="x" * 70_000 + f"\n{MARK}\n")
-    (large,) = relevant(root, MARK)
-    assert (large.file.path, large.reason) == ("large.txt", f"contains {MARK}")
-    assert large.file.note == "too large: 70009 bytes, the limit is 65536"
+def test_a_large_file_is_shown_as_parts(root: Path) -> None:
+    filler = "".join(f"def f{number}():\n    return {number}\n\n" for number in range(3_000))
+    write(root, "large.py", text=f"{filler}def {MARK}():\n    return None\n\n{filler}")
+    write(root, "small.py", text=f"{MARK}\n")
+    large, small = relevant(root, MARK)
+    assert (large.file.path, large.reason) == ("large.py", f"defines {MARK}; contains {MARK}")
+    assert large.file.text is not None
+    assert f" 9001  def {MARK}():\n 9002      return None\n" in large.file.text
+    assert "... 22 f7, 67 f22, " in large.file.text
+    assert len(large.file.text) < 9_000
+    assert large.file.note == "parts of a file of 18,003 lines, with line numbers; read the file for the rest"
+    assert (small.file.text, small.file.note) == (f"{MARK}\n", None)
+
+
+def test_a_file_that_does_not_fit_into_what_is_left_is_shown_as_parts(root: Path) -> None:
+    write(root, "a.txt", "b.txt", text=f"{MARK}\n" + "words of a file\n" * 100)
+    first, second = relevant(root, MARK, max_total_bytes=2_500)
+    assert first.file.text == (root / "a.txt").read_text()
+    assert (second.file.text or "").startswith(f"  1  {MARK}\n  2  words of a file\n")
+    assert len(first.file.text) + len(second.file.text or "") <= 2_500
+    (_, second) = relevant(root, MARK, max_total_bytes=2_000)
+    assert second.file.note == choosing.NO_ROOM
+
+
+def test_a_traceback_shows_its_line_of_a_large_file(root: Path) -> None:
+    write(root, "shop/pay.py", text="".join(f"x{number} = {number}\n" for number in range(1, 20_000)))
+    (large,) = relevant(root, Task("Crash", 'File "/home/ada/shop/pay.py", line 12345, in <module>'))
+    assert "12345  x12345 = 12345\n" in (large.file.text or "")
+    assert len(large.file.text or "") < 400
+
+
+def test_secrets_of_several_lines_are_not_in_parts(root: Path) -> None:
+    body = "\n".join(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{MARK}{number:04}AAAAAAAA" for number in range(40))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+    write(root, "large.py", text=f"KEY = '''{key}'''\n" + "x = 1\n" * 20_000 + f"{MARK} = 2\n")
+    redact = partial(secrets.redact, secrets=(), keep_lines=True)
+    (large,) = relevant(root, MARK, redact=lambda text: redact(text)[0])
+    assert f"20043  {MARK} = 2" in (large.file.text or "")
+    assert "MIIE" not in (large.file.text or "")
+
+
+def test_large_files_that_are_not_text_are_left_out(root: Path) -> None:
+    (root / "latin.txt").write_bytes(MARK.encode() + b" \xe9\n" * 30_000)
+    write(root, "small.txt")
+    assert paths(root, MARK) == ["small.txt"]
+    named, *_ = relevant(root, f"{MARK} in latin.txt")
+    assert named.file.note == "not text: 90007 bytes"
+
+
+def test_of_a_file_of_many_megabytes_the_beginning_is_searched(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(showing, "MAX_FILE_BYTES", 100_000)
+    write(root, "huge.txt", text="é = 1\n" * 10_000 + f"{MARK}\n" + "é = 2\n" * 10_000)
+    write(root, "line.txt", text="é" * 100_000)
+    huge, line = relevant(root, f"{MARK}: see huge.txt and line.txt")
+    assert f"10001  {MARK}\n" in (huge.file.text or "")
+    assert huge.file.note == (
+        "parts of the first 14,285 lines of a file of 140,008 bytes, with line numbers; read the file for the rest"
+    )
+    assert (line.file.text or "").startswith("1  ééé")
+    assert (line.file.text or "").endswith("(50,000 characters)")
 
 
 def test_huge_files_and_binaries_are_not_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,7 @@ def _list_reasons(relevant: Sequence[Relevant]) -> str:
 
 
 def _describe_reason(relevant: Relevant) -> str:
-    note = relevant.file.note if relevant.file.text is None else None
+    note = relevant.file.note
     return f"{relevant.reason} ({note})" if note else relevant.reason
 
 
@@ -211,5 +211,5 @@ def render_file(file: FileText) -> str:
     title = f"## File: {escape_unprintable(file.path)}\n\n"
     if file.text is None:
         return f"{title}({file.note})"
-    note = f"\n\n({file.note})" if file.note else ""
-    return f"{title}{fence_text(file.text)}{note}"
+    note = f"({file.note})\n\n" if file.note else ""
+    return f"{title}{note}{fence_text(file.text)}"

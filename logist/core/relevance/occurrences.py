@@ -7,7 +7,7 @@ occurs is the word around it looked at, so that `log` is found in `logging` and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from logist.core.relevance.words import Keyword, split_lowercase, stem_word
 
@@ -98,3 +98,33 @@ def count_definitions(data: bytes, keywords: Sequence[Keyword]) -> list[int]:
             if number is not None:
                 counts[number] += 1
     return counts
+
+
+def find_places(data: bytes, low: bytes, keyword: Keyword, most: int) -> list[int]:
+    """Return where a keyword occurs in a text, as `make_counter` counts it, at most `most` places.
+
+    `low` is the same text in lowercase.
+    """
+    needle = keyword.needle.encode("utf-8", "surrogatepass")
+    needles = {needle, needle.replace(b"_", b"")} if keyword.code else {needle}
+    is_plain = keyword.code or not keyword.needle.isascii()
+    places: list[int] = []
+    for one in needles:
+        place = low.find(one)
+        while place >= 0 and len(places) < most:
+            if is_plain or _is_form(data, place, keyword.needle):
+                places.append(place)
+            place = low.find(one, place + len(one))
+    return places
+
+
+def _is_form(data: bytes, place: int, stem: str) -> bool:
+    match = _WORD.match(data, place) if _begins_word(data, place) else None
+    return match is not None and stem_word(match[0].decode("ascii").lower()) == stem
+
+
+def find_definitions(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield where the line of each definition starts, where its name ends, and the name."""
+    for match in _DEFINITION.finditer(data):
+        number = 1 if match[1] else 2
+        yield match.start(), match.end(number), match[number].decode("ascii", "replace")

@@ -189,6 +189,10 @@ class ProjectContext:
         """The text as it may be written to a file: no secrets, valid Unicode only."""
         return self.redact(surrogates.replace_surrogates(text)[0])[0]
 
+    def redact_lines(self, text: str) -> str:
+        """The same, with all line breaks, so that every line keeps its number."""
+        return redact.redact(surrogates.replace_surrogates(text)[0], self.secrets, keep_lines=True)[0]
+
     def open_job(self, job_id: str) -> JobDir:
         """Open the directory of a job. Raises UsageError for an invalid or unknown id."""
         return JobDir.open(self.jobs_dir, job_id)

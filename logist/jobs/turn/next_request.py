@@ -270,7 +270,9 @@ def gather_context(
     """
     state, rules = session.state, session.project.settings.context
     excluded = _build_exclusion(rules)
-    files, room = _read_files(turn, state, workspace, excluded, rules)
+    task = Task.from_spec(turn.spec, step_instructions.render_step_text(turn.spec, state))
+    read_file = partial(workspace.read_for_task, task=task, redact=session.project.redact_lines)
+    files, room = _read_files(turn, state, workspace, excluded, rules, read_file)
     given = prompt.Given(
         files=files,
         instructions=rules.custom_instructions or "",
@@ -282,7 +284,7 @@ def gather_context(
         unlisted = not listing.paths and bool(workspace.list_files(1, found=found).paths)
         given = replace(given, listing=listing.paths, listing_omitted=listing.omitted, unlisted=unlisted)
     else:
-        given = _add_surroundings(given, session, turn, workspace, room, report)
+        given = _add_surroundings(given, session, turn, workspace, task, room, report)
     return _add_changes(given, turn, state, workspace, excluded, rules, found)
 
 
@@ -320,6 +322,7 @@ def _read_files(
     workspace: Workspace,
     excluded: Callable[[str], bool],
     rules: ContextRules,
+    read_file: Callable[[str, int], FileText],
 ) -> tuple[list[FileText], int]:
     """Read the files that the job names and the evidence of the last answer;
     return them and the bytes left.
@@ -337,7 +340,7 @@ def _read_files(
         if path in hidden:
             files.append(FileText(agent_files.escape_surrogates(path), None, hidden[path]))
             continue
-        file = workspace.read_file(path, min(rules.max_file_bytes, room))
+        file = read_file(path, min(rules.max_file_bytes, room))
         files.append(file)
         room -= len((file.text or "").encode("utf-8"))
     return files, room
@@ -348,6 +351,7 @@ def _add_surroundings(
     session: Session,
     turn: PlannedTurn,
     workspace: Workspace,
+    task: Task,
     room: int,
     report: SearchReport | None,
 ) -> prompt.Given:
@@ -376,10 +380,11 @@ def _add_surroundings(
         if "relevant_files" in required:
             parts["relevant"] = workspace.find_relevant(
                 survey,
-                Task.from_spec(turn.spec, step_instructions.render_step_text(turn.spec, state)),
+                task,
                 limit=rules.relevant_files_limit,
                 max_file_bytes=rules.max_file_bytes,
                 max_total_bytes=min(room, rules.relevant_files_tokens * BYTES_PER_TOKEN),
+                redact=project.redact_lines,
                 known={file.path for file in given.files},
                 source=state.source,
                 first=state.start_checkpoint,

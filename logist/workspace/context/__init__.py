@@ -11,6 +11,7 @@ from logist.lazy_modules import load_on_use
 if TYPE_CHECKING:
     from logist.workspace.context.choosing import ContextBounds, find_relevant_files
     from logist.workspace.context.explaining import FileExplanation, explain_file, explain_listed
+    from logist.workspace.context.showing import PromptReader
     from logist.workspace.context.source_history import SourceHistory
     from logist.workspace.context.surveying import (
         build_hidden_patterns,
@@ -25,6 +26,7 @@ __all__ = [
     "ContextBounds",
     "FileExplanation",
     "FileSurvey",
+    "PromptReader",
     "SourceHistory",
     "Tracked",
     "build_hidden_patterns",
@@ -41,6 +43,7 @@ load_on_use(
     {
         "choosing": ("ContextBounds", "find_relevant_files"),
         "explaining": ("FileExplanation", "explain_file", "explain_listed"),
+        "showing": ("PromptReader",),
         "source_history": ("SourceHistory",),
         "surveying": ("build_hidden_patterns", "explain_withheld", "format_structure", "survey_workspace"),
         "tracked": ("Tracked",),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +18,10 @@ from logist.core.relevance.ranking import Names, RankedFile, rank_files
 from logist.core.relevance.task import Task
 from logist.core.relevance.words import find_keywords, is_about_prose, is_about_tests
 from logist.quick_dataclass import dataclass
-from logist.workspace.context import searching
+from logist.workspace.context import searching, showing
 from logist.workspace.context.source_history import SourceHistory
 from logist.workspace.context.walking import FileSurvey
-from logist.workspace.files import agent_files, file_names, safe_open
+from logist.workspace.files import file_names, safe_open
 
 if TYPE_CHECKING:
     from logist.core.prompt.search_report import SearchReport, Survey
@@ -43,9 +43,9 @@ class ContextBounds:
     limit: int
     """Maximum number of files."""
     max_file_bytes: int
-    """A larger file is searched and listed like any other, but its text is not shown."""
+    """Of a larger file, parts are shown."""
     max_total_bytes: int
-    """A file whose text doesn't fit into what is left of this is listed without its text."""
+    """Of a file that doesn't fit into what is left of this, parts are shown that do."""
 
 
 def find_relevant_files(
@@ -53,13 +53,15 @@ def find_relevant_files(
     found: FileSurvey,
     task: Task,
     bounds: ContextBounds,
+    redact: Callable[[str], str],
     known: Collection[str] = (),
     past: SourceHistory | None = None,
     report: SearchReport | None = None,
 ) -> list[Relevant]:
     """Return the files that are relevant for a task, the best first, each with the reason.
 
-    Files in `known` are in the prompt anyway, so they are left out. The result depends only on workspace, task and `past`.
+    Files in `known` are in the prompt anyway, so they are left out. `redact` removes secrets and keeps line breaks. The
+    result depends only on workspace, task, `redact` and `past`.
     `report`: filled with what a person may ask about the choice.
     """
     if report:
@@ -73,18 +75,14 @@ def find_relevant_files(
     with safe_open.open_root(root) as top:
         ranked = _rank_files(top, files, task, mentioned, bounds, past, report)
         unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
+    reader = showing.PromptReader(task, redact)
     chosen: list[Relevant] = []
     room = bounds.max_total_bytes
     for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
-        file = FileText(path, None, note) if note else _read_text(root, path, bounds, room)
-        if (
-            file.text is None
-            and reason != NAMED
-            and files[path] <= bounds.max_file_bytes
-            and file.note != NO_ROOM
-        ):
+        file = FileText(path, None, note) if note else _read_text(root, path, bounds, room, reader)
+        if file.text is None and reason != NAMED and not _is_left_out_for_size(file):
             continue
         room -= len((file.text or "").encode("utf-8"))
         chosen.append(Relevant(file, reason))
@@ -94,11 +92,18 @@ def find_relevant_files(
     return chosen
 
 
-def _read_text(root: Path, path: str, bounds: ContextBounds, room: int) -> FileText:
-    file = agent_files.read_file(root, path, bounds.max_file_bytes)
-    if file.text is not None and len(file.text.encode("utf-8")) > room:
+def _read_text(
+    root: Path, path: str, bounds: ContextBounds, room: int, reader: showing.PromptReader
+) -> FileText:
+    file = reader.read_file(root, path, min(bounds.max_file_bytes, room))
+    if _is_left_out_for_size(file) and room < bounds.max_file_bytes:
         return FileText(path, None, NO_ROOM)
     return file
+
+
+def _is_left_out_for_size(file: FileText) -> bool:
+    """Whether a file has text, but no room for it."""
+    return file.text is None and (file.note or "").startswith((showing.TOO_LARGE, NO_ROOM))
 
 
 def is_text(path: str) -> bool:

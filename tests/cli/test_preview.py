@@ -190,10 +190,23 @@ def test_what_was_left_out(desk: Desk, snapshot: SnapshotAssertion) -> None:
             {"path": ".env", "note": "may contain secrets: not shown"},
             {"path": "song.py", "note": "text not shown: the texts of the other files take all the room"},
         ],
+        "in_parts": [],
         "below_limit": 1,
         "below_floor": 1,
         "cut_tokens": 0,
     }
+
+
+def test_files_of_which_there_are_only_parts(desk: Desk) -> None:
+    poems(desk)
+    desk.settings("context: {relevant_files_tokens: 400}\n")
+    text = "".join(f"def poem{number}(): refrain\n" for number in range(1_000))
+    (desk.job() / "workspace" / "song.py").write_text(text, "utf-8")
+    (row,) = [line for line in desk("job", "preview", "j1").err.splitlines() if "relevant:song.py" in line]
+    assert row.split()[1:] == ["6", "workspace", "parts", "relevant:song.py"]
+    assert desk("job", "preview", "j1", "--json").json["data"]["left_out"]["in_parts"] == ["song.py"]
+    why = desk("job", "preview", "j1", "--why", "--file", "song.py").out
+    assert "      parts of a file of 1,000 lines, with line numbers; read the file for the rest\n" in why
 
 
 def test_why_the_files_were_picked(desk: Desk, snapshot: SnapshotAssertion) -> None:

@@ -352,8 +352,24 @@ def test_a_file_that_does_not_fit_into_what_is_left_is_shown_as_parts(root: Path
     assert first.file.text == (root / "a.txt").read_text()
     assert (second.file.text or "").startswith(f"  1  {MARK}\n  2  words of a file\n")
     assert len(first.file.text) + len(second.file.text or "") <= 2_500
-    (_, second) = relevant(root, MARK, max_total_bytes=2_000)
+    first, second = relevant(root, MARK, max_total_bytes=650)
+    assert (first.file.text or "").startswith(f"  1  {MARK}\n")
     assert second.file.note == choosing.NO_ROOM
+
+
+def test_the_best_file_does_not_take_all_the_room(root: Path) -> None:
+    write(root, f"{MARK}.py", text="".join(f"def {MARK}{n}():\n    return {n}\n" for n in range(1_000)))
+    write(root, *(f"{n}.py" for n in range(9)), text=f"{MARK}\n")
+    best, *others = relevant(root, MARK, max_total_bytes=9_000)
+    assert {each.file.text for each in others} == {f"{MARK}\n"}
+    room = 9_000 - 9 * len(f"{MARK}\n")
+    assert room - 600 < len(best.file.text or "") <= room
+
+
+def test_room_that_is_left_completes_files(root: Path) -> None:
+    write(root, f"{MARK}.py", text=f"{MARK}\n" + "x\n" * 1_000)
+    (only,) = relevant(root, MARK, max_total_bytes=2_100)
+    assert (only.file.text, only.file.note) == ((root / f"{MARK}.py").read_text(), None)
 
 
 def test_a_traceback_shows_its_line_of_a_large_file(root: Path) -> None:

@@ -32,6 +32,9 @@ CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
 NO_ROOM = "text not shown: the texts of the other files take all the room"
 
+SHARE = 2
+"""A file may take one of so many parts of the room that is left. On past bug fixes, one half shows more of the lines that
+they changed than other shares do, and than the same number of bytes for each file."""
 AMBIGUOUS = 3
 """If several files match a name in the task, this number of the most relevant ones is used."""
 
@@ -75,30 +78,55 @@ def find_relevant_files(
     with safe_open.open_root(root) as top:
         ranked = _rank_files(top, files, task, mentioned, bounds, past, report)
         unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
-    reader = showing.PromptReader(task, redact)
+    texts = _Texts(root, showing.PromptReader(task, redact), bounds)
     chosen: list[Relevant] = []
-    room = bounds.max_total_bytes
     for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
-        file = FileText(path, None, note) if note else _read_text(root, path, bounds, room, reader)
+        file = FileText(path, None, note) if note else texts.read_file(path)
         if file.text is None and reason != NAMED and not _is_left_out_for_size(file):
             continue
-        room -= len((file.text or "").encode("utf-8"))
         chosen.append(Relevant(file, reason))
+    chosen = [Relevant(texts.show_more(each.file), each.reason) for each in chosen]
     if report:
         report.named = [*_iter_named(mentioned, {one.path: one.score for one in ranked})]
         report.chosen = chosen
     return chosen
 
 
-def _read_text(
-    root: Path, path: str, bounds: ContextBounds, room: int, reader: showing.PromptReader
-) -> FileText:
-    file = reader.read_file(root, path, min(bounds.max_file_bytes, room))
-    if _is_left_out_for_size(file) and room < bounds.max_file_bytes:
-        return FileText(path, None, NO_ROOM)
-    return file
+class _Texts:
+    """Reads the texts of files, the best first, into a room that they share."""
+
+    def __init__(self, root: Path, reader: showing.PromptReader, bounds: ContextBounds) -> None:
+        self._root, self._reader = root, reader
+        self._most = bounds.max_file_bytes
+        self._room = bounds.max_total_bytes
+
+    def read_file(self, path: str) -> FileText:
+        """Read a file, or its parts, into a share of the room that is left: so the best file has the largest one."""
+        share = min(self._most, self._room // SHARE)
+        file = self._reader.read_file(self._root, path, share)
+        if _is_left_out_for_size(file) and share < self._most:
+            return FileText(path, None, NO_ROOM)
+        self._room -= count_bytes(file)
+        return file
+
+    def show_more(self, file: FileText) -> FileText:
+        """Show more of a file than its share allowed, in the room that the other files have left."""
+        is_incomplete = file.note == NO_ROOM or (file.text is not None and file.note is not None)
+        if not is_incomplete or self._room < showing.LEAST_ROOM:
+            return file
+        before = count_bytes(file)
+        longer = self._reader.read_file(self._root, file.path, min(self._most, before + self._room))
+        if longer.text is None:
+            return file
+        self._room -= count_bytes(longer) - before
+        return longer
+
+
+def count_bytes(file: FileText) -> int:
+    """Count the bytes of UTF-8 of a text."""
+    return len((file.text or "").encode("utf-8"))
 
 
 def _is_left_out_for_size(file: FileText) -> bool:

@@ -21,7 +21,7 @@ load_few_standard_modules()
 from logist.cli import main  # noqa: E402
 
 gc.freeze()
-gc.set_threshold(20_000)  # the modules of a command come after this; by default, they cause sixty collections
+gc.set_threshold(50_000)  # the modules of a command come after this; by default, they cause sixty collections
 gc.enable()
 
 __all__ = ["main"]

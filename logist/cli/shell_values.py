@@ -130,6 +130,7 @@ SETTINGS = (
     "tools.require_approval",
     "workflow.max_steps",
     "workspace.caches",
+    "workspace.history",
     "workspace.max_checkpoint_bytes",
     "workspace.setup.commands",
     "workspace.setup.environment",

@@ -178,6 +178,8 @@ class WorkspaceRules(Frozen):
     max_checkpoint_bytes: Count = 1_000_000_000
     caches: tuple[SimpleName, ...] = DEFAULT_CACHES
     """Names of directories that are left out of checkpoints."""
+    history: Literal["none", "shallow", "full"] = "none"
+    """How much of the repository's past the agents of a new job can read with git."""
     setup: SetupRules = SetupRules()
 
 

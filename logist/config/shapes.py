@@ -367,6 +367,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
                         ".pytest_cache",
                         ".ruff_cache",
                     ],
+                    "history": "none",
                     "setup": {
                         "commands": [],
                         "timeout_minutes": 15.0,
@@ -492,6 +493,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
                     ".ruff_cache",
                 ],
             ),
+            "history": (("choice", "none", "shallow", "full"), "none"),
             "setup": (("record", "SetupRules"), {}),
         },
     ),

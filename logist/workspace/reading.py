@@ -52,14 +52,17 @@ class WorkspaceReader:
         max_checkpoint_bytes: int = 1_000_000_000,
         path: str | None = None,
         outputs: Collection[str] = (),
+        words: Path | None = None,
     ) -> None:
         """`path` is the PATH in which git is searched; `outputs` are the paths that
-        a setup created: checkpoints don't include them.
+        a setup created: checkpoints don't include them. `words` is the folder of the word index; without it, the files
+        that are relevant for a task are found by reading all files.
         """
         self.root = root.absolute()
         self.git = Git(git_dir.absolute(), path or GIT_PATH, of_job=True)
         self.caches = frozenset(os.fsencode(name) for name in caches)
         self.max_bytes = max_checkpoint_bytes
+        self.words = words
         self.prepared = frozenset(map(file_names.from_json, outputs))
 
     def examine_content(self, commit: str | None) -> Content:
@@ -94,8 +97,8 @@ class WorkspaceReader:
     def list_edits(
         self, commit: str, limit: int = 1000, *, read_all: bool = False
     ) -> tuple[list[Change], int]:
-        """Return what differs between a checkpoint and the current workspace, except caches; nothing is
-        written.
+        """Return what differs between a checkpoint and the current workspace, except caches, as plain records;
+        nothing is written.
 
         A file with the same size, times, inode and mode as at the last checkpoint counts as unchanged; with
         `read_all`, every file is read. Raises Damaged or StorageError if the checkpoint is incomplete.
@@ -108,7 +111,7 @@ class WorkspaceReader:
                 last = last.without_stamps() if read_all else last
                 now = self._take_snapshot(top, last, last.list_directories(), writing=False)
             return changes.list_changes_since(
-                self.git, commit, now, limit, lambda change: not change.cache, tree=tree
+                self.git, commit, now, limit, lambda change: not change.cache, tree=tree, plain=True
             )
 
     def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:

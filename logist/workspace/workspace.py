@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logist.quick_dataclass import dataclass
-from logist.workspace import context, listing, prepared, source, throwaway
+from logist.workspace import context, listing, prepared, readable_history, source, throwaway
 from logist.workspace.checkpoint import (
     baseline,
     changes,
@@ -92,13 +92,18 @@ class Workspace(WorkspaceReader):
     source_has_no_commits = False
     start_packs: frozenset[str] = frozenset()
     """The names of the indexes of the packs that `populate` has made from a repository."""
+    why_history_is_missing: str | None = None
+    """Why the past commits of the repository are not in the `.git` that was just created, although they should be."""
 
-    def populate(self, source_path: Path | None, kept: Path | None = None) -> str:
+    def populate(
+        self, source_path: Path | None, kept: Path | None = None, history: readable_history.Extent = "none"
+    ) -> str:
         """Create the repository, the workspace and its throw-away `.git`; return the first checkpoint.
 
         With a git repository (or a directory in one), its commit at HEAD is the first checkpoint; without a
         repository or a commit (`source_has_no_commits`), the workspace starts empty. The source is only read.
-        `kept` is the folder of `kept_packs`, which the job may begin with.
+        `kept` is the folder of `kept_packs`, which the job may begin with. `history`: how much of the repository's past
+        the agents of the job can read.
         Nothing is flushed: the caller that creates the job flushes everything once.
         """
         with self.without_flushing():
@@ -109,7 +114,11 @@ class Workspace(WorkspaceReader):
             if origin is None or head is None:
                 return self._create_empty_workspace()
             known = kept_packs.find_kept(kept, head) if kept is not None else None
-            sharing.copy_commit(self.git, source.find_objects(origin, self.git.path), head, known)
+            place = source.find_objects(origin, self.git.path)
+            sharing.copy_commit(self.git, place, head, known)
+            if history != "none":
+                readable = readable_history.ReadableHistory(history, place.absolute())
+                readable_history.save_history(self.git.git_dir, readable)
             self.start_packs = frozenset(index.name for index in packs.list_indexes(self.git.git_dir))
             self._create_workspace(head, twin=origin, is_alone=True)
             return head
@@ -123,6 +132,7 @@ class Workspace(WorkspaceReader):
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
             sharing.link_objects(self.git, parent, [commit])
             sharing.copy_shallow(parent, self.git.git_dir)
+            readable_history.inherit_history(replace(self.git, git_dir=parent), self.git.git_dir, commit)
             self._create_workspace(commit, twin=twin)
             return commit
 
@@ -134,6 +144,7 @@ class Workspace(WorkspaceReader):
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(at) == 64)
             sharing.link_objects(self.git, original, {at, *ends})
             sharing.copy_shallow(original, self.git.git_dir)
+            readable_history.inherit_history(replace(self.git, git_dir=original), self.git.git_dir)
             kept = "".join(f"create {objects.KEPT}{end} {end}\n" for end in sorted({*ends} - {at}))
             if kept:
                 self.git.run_with_input(kept.encode("ascii"), "update-ref", "--stdin")
@@ -190,11 +201,7 @@ class Workspace(WorkspaceReader):
             if base != commit:
                 # With -i: otherwise git compares the changed names with files of the current directory.
                 checkout.write_index(borrowing, base, "read-tree", "-m", "-i", base)
-            if is_alone:
-                sharing.copy_packs(self.git.git_dir, inner.git_dir)
-            else:
-                sharing.copy_objects(inner, self.git.git_dir, base)
-            sharing.copy_shallow(self.git.git_dir, inner.git_dir)
+            self.why_history_is_missing = source.copy_commits(self.git, inner, base, is_alone=is_alone)
             with self._open_root() as top:
                 scanned = scan_workspace(top, ScanRules(frozenset()))
                 stamps = None
@@ -241,7 +248,7 @@ class Workspace(WorkspaceReader):
         """
         with self._wrap_os_errors():
             self._restore_commit(commit, clearing=clearing)
-            source.create_agent_git(self.git, self.root)
+            self.why_history_is_missing = source.create_agent_git(self.git, self.root)
 
     def _restore_commit(self, commit: str, *, clearing: bool = False) -> None:
         require_directory(self.git.git_dir, NO_GIT)
@@ -274,7 +281,16 @@ class Workspace(WorkspaceReader):
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             if not throwaway.disarm_git(self.git, top):
-                source.create_agent_git(self.git, self.root)
+                self.why_history_is_missing = source.create_agent_git(self.git, self.root)
+
+    def hide_history(self) -> None:
+        """Replace the workspace's own `.git` by one without past commits, for good."""
+        with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
+            throwaway.remove_git(self.git, top)
+            # Not earlier: if this is killed in between, the job still says that it has past commits.
+            (self.git.git_dir / readable_history.RECORD).unlink()
+            checkpoint.flush_directories(self.git)
+            source.create_agent_git(self.git, self.root)
 
     def _move_tip(self, old: str | None, new: str) -> None:
         """Make `new` the last checkpoint; later checkpoints stay reachable."""
@@ -401,6 +417,10 @@ class Workspace(WorkspaceReader):
         """Return the directory tree two levels deep, as text."""
         return context.format_structure(survey)
 
+    def describe_unsearched(self, survey: context.FileSurvey) -> str:
+        """Return a sentence that says which files `find_relevant` does not search; "" if it searches all."""
+        return context.describe_unsearched(survey)
+
     def find_relevant(
         self,
         survey: context.FileSurvey,
@@ -425,7 +445,12 @@ class Workspace(WorkspaceReader):
         past = context.SourceHistory(Path(source), first, self.git.path) if source and first else None
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._wrap_os_errors():
-            return context.find_relevant_files(self.root, survey, task, bounds, redact, known, past, report)
+            texts = context.KnownTexts(
+                context.WordIndex(self.words), baseline.find_unchanged_ids(self.git, survey.stamps)
+            )
+            return context.find_relevant_files(
+                self.root, survey, task, bounds, redact, known, past, texts, report
+            )
 
     def explain_file(
         self, report: SearchReport, path: str, excluded: Sequence[str]

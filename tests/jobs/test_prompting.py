@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, command
 from tests.jobs.conftest import MakeBench
+from tests.support import git
 
 FIRST = ["role:Poet", "permissions", "task", "step", "limits"]
 
@@ -324,3 +326,42 @@ def test_later_attempts_that_can_not_be_used_are_an_error(tmp_path: Path, wrong:
     role = {"name": "R", "description": "d", "instructions": "i", "llm_model": "m", "later_attempts": wrong}
     (tmp_path / "R.json").write_text(json.dumps(role))
     assert "later_attempts" in load_roles([tmp_path]).broken["R"].message
+
+
+def test_a_prompt_says_what_was_not_searched(bench: MakeBench) -> None:
+    """Whatever is in a workspace: the step is done, what can be searched is searched, and the rest is named."""
+    one = bench([answer()])
+    poet(one, context_requirements=["relevant_files"])
+    one.create(prompt="Mend the sonnet.", role="Poet", review=False)
+    write(
+        one, poem_txt="sonnet\n", _env="sonnet=1\n", module__poem_txt="sonnet\n", module___git="gitdir: x\n"
+    )
+    root = one.workspace()
+    (root / "line.js").write_bytes(b"sonnet " * 1_500_000)
+    (root / "random").write_bytes(bytes(range(1, 256)) * 200 + b" sonnet")
+    (root / "latin.txt").write_bytes("Sonnet für alle: größe".encode("latin-1"))
+    (root / os.fsdecode(b"sonnet-\xff.txt")).write_text("sonnet")
+    (root / "picture.png").write_bytes(b"\x89PNG\0sonnet")
+    (root / "zeros").write_bytes(b"\0sonnet" * 99)
+    (root / "loop").symlink_to(".")
+    (root / "pool").symlink_to("loop/pool")
+    os.mkfifo(root / "sonnet.pipe")
+    one.step()
+    prompt = last_ask(one).request.prompt
+    listed = prompt.split("## Files that may be relevant\n\n")[1].split("\n\n## ")[0]
+    assert listed == (
+        "- poem.txt: contains sonnet\n\nNot searched: 1 file over 2.0 MB, 1 binary file, 1 file that may contain secrets, "
+        "2 links, 1 other git repository."
+    )
+    assert archive_replay.replay_job(one.project, one.project.open_job("j")).differences == ()
+
+
+def test_a_repository_without_commits_has_nothing_to_search(bench: MakeBench, tmp_path: Path) -> None:
+    one = bench([answer()])
+    poet(one, context_requirements=["relevant_files", "repo_structure"])
+    git(tmp_path, "init", "--quiet", "empty")
+    one.create(prompt="Mend the sonnet.", role="Poet", review=False, repo=str(tmp_path / "empty"))
+    one.step()
+    prompt = last_ask(one).request.prompt
+    assert "The workspace is empty." in prompt
+    assert "Files that may be relevant" not in prompt

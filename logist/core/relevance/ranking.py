@@ -6,7 +6,7 @@ The base is BM25: a word that few files contain counts more, and several occurre
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from math import log
 
@@ -124,9 +124,9 @@ def _compile_spellings(keyword: Keyword) -> Callable[[str], re.Match[str] | None
 
 @dataclass(frozen=True)
 class Text:
-    """The number of occurrences of each keyword in a file, and the size of the file."""
+    """Which keywords a file contains and how often, by their numbers, and the size of the file."""
 
-    counts: Sequence[int]
+    counts: Mapping[int, int]
     size: int
 
 
@@ -147,18 +147,20 @@ def rank_files(
     directories: Sequence[str] = (),
     tests_wanted: bool = False,
     prose_wanted: bool = False,
+    among: Collection[str] | None = None,
     report: RankingReport | None = None,
 ) -> list[RankedFile]:
-    """Return at most `most` files that contain a keyword, best first.
+    """Return at most `most` files that contain a keyword, best first; of all files, or only `among` these.
 
     `files`: all candidates; `searched`: how many of them were read; `definitions`: how often each keyword is in the
     name of something that the file defines; `votes`: those of past commits; `directories`: those that the task mentions;
-    `report`: it is told the scores of all files, and how they came about.
+    `report`: is filled with the scores, and how they came about.
     """
     worth = _Worth(keywords, names, texts, definitions, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
     ranked: list[tuple[float, str]] = []
-    for path in names.keys() | texts.keys() | (votes.keys() & files.keys()):
+    candidates = names.keys() | texts.keys() | (votes.keys() & files.keys()) if among is None else among
+    for path in candidates:
         score = worth.score_file(path)
         if score:
             kind = files[path]
@@ -167,7 +169,7 @@ def rank_files(
             score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
             ranked.append((-round(score, 6), path))
     if report is not None:
-        report.scores = {path: -score for score, path in ranked}
+        report.scores |= {path: -score for score, path in ranked}
         report.words = worth.list_words()
         report.list_points = worth.list_points
         report.list_factors = lambda path: _list_factors(
@@ -215,8 +217,8 @@ class _Worth:
         self._votes = votes
         self._containing = containing = [0] * len(keywords)
         for text in texts.values():
-            for number, count in enumerate(text.counts):
-                containing[number] += bool(count)
+            for number in text.counts:
+                containing[number] += 1
         self._weights = [
             keyword.weight * _compute_rarity(count, searched)
             for keyword, count in zip(keywords, containing, strict=True)
@@ -250,8 +252,7 @@ class _Worth:
         damping = SATURATION * (1 - LENGTH + LENGTH * text.size / self._average)
         return {
             number: self._weights[number] * (SATURATION + 1) * count / (count + damping)
-            for number, count in enumerate(text.counts)
-            if count
+            for number, count in text.counts.items()
         }
 
     def list_words(self) -> list[RankedWord]:

@@ -24,6 +24,7 @@ from logist.jobs.base.turns import Turns
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.workspace import prepared, workspace
+from logist.workspace.context import WORDS_FOLDER
 
 if TYPE_CHECKING:
     from logist.agents.courier.fork_servers import ForkServers
@@ -205,6 +206,7 @@ class ProjectContext:
             caches=settings.caches,
             max_checkpoint_bytes=settings.max_checkpoint_bytes,
             outputs=prepared.read_setup_outputs(job.setup_file, job.workspace),
+            words=self.jobs_dir / WORDS_FOLDER,
         )
 
     def find_model(self, name: str) -> Model:

@@ -378,6 +378,7 @@ def _add_surroundings(
         if "repo_structure" in required:
             parts |= {"structure": workspace.describe_structure(survey), "unlisted": survey.unlisted}
         if "relevant_files" in required:
+            parts["unsearched"] = workspace.describe_unsearched(survey)
             parts["relevant"] = workspace.find_relevant(
                 survey,
                 task,

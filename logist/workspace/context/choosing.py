@@ -59,12 +59,13 @@ def find_relevant_files(
     redact: Callable[[str], str],
     known: Collection[str] = (),
     past: SourceHistory | None = None,
+    texts: searching.KnownTexts = searching.NOTHING_KNOWN,
     report: SearchReport | None = None,
 ) -> list[Relevant]:
     """Return the files that are relevant for a task, the best first, each with the reason.
 
     Files in `known` are in the prompt anyway, so they are left out. `redact` removes secrets and keeps line breaks. The
-    result depends only on workspace, task, `redact` and `past`.
+    result depends only on workspace, task, `redact` and `past`; `texts` only saves time.
     `report`: filled with what a person may ask about the choice.
     """
     if report:
@@ -76,18 +77,18 @@ def find_relevant_files(
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, task, mentioned, bounds, past, report)
+        ranked = _rank_files(top, files, found.kinds, task, mentioned, bounds, past, texts, report)
         unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
-    texts = _Texts(root, showing.PromptReader(task, redact), bounds)
+    shown_texts = _Texts(root, showing.PromptReader(task, redact), bounds)
     chosen: list[Relevant] = []
     for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
-        file = FileText(path, None, note) if note else texts.read_file(path)
+        file = FileText(path, None, note) if note else shown_texts.read_file(path)
         if file.text is None and reason != NAMED and not _is_left_out_for_size(file):
             continue
         chosen.append(Relevant(file, reason))
-    chosen = [Relevant(texts.show_more(each.file), each.reason) for each in chosen]
+    chosen = [Relevant(shown_texts.show_more(each.file), each.reason) for each in chosen]
     if report:
         report.named = [*_iter_named(mentioned, {one.path: one.score for one in ranked})]
         report.chosen = chosen
@@ -148,10 +149,12 @@ def is_text(path: str) -> bool:
 def _rank_files(
     top: int,
     files: Mapping[str, int],
+    all_kinds: Mapping[str, kinds.FileKind],
     task: Task,
     named: Mentions,
     bounds: ContextBounds,
     past: SourceHistory | None,
+    texts: searching.KnownTexts,
     report: SearchReport | None,
 ) -> list[RankedFile]:
     """Return the files with words of the task, the best first, without
@@ -160,9 +163,7 @@ def _rank_files(
     wanted = find_keywords(task)
     if not wanted:
         return []
-    kind_by_path = {
-        path: kind for path in files if (kind := kinds.classify_file(path)).worth and not kind.secret
-    }
+    kind_by_path = {path: kind for path in files if (kind := all_kinds[path]).worth and not kind.secret}
     name_index = Names(wanted)
     by_name = {path: hits for path in kind_by_path if any(hits := name_index.find_hits(path))}
     chosen = searching.choose_files(
@@ -174,24 +175,25 @@ def _rank_files(
         rank_files,
         wanted,
         by_name,
-        dict(searching.count_words(top, files, chosen, wanted)),
+        searching.count_words(top, files, chosen, wanted, texts),
         files=kind_by_path,
         searched=len(chosen),
         votes=past.count_votes(wanted) if past else {},
         directories=named.directories,
         tests_wanted=is_about_tests(task),
         prose_wanted=is_about_prose(task),
+        report=report.ranking if report else None,
     )
+    if report:
+        report.searched = searchable
     # To look for definitions takes long, so this is done only in files that could come first.
-    likely = [one.path for one in rank(most=_WITH_DEFINITIONS)]
+    # A definition only adds to the score, so no other file gets before those.
+    most = bounds.limit + len(named.files) + _SPARE
+    likely = [one.path for one in rank(most=max(most, _WITH_DEFINITIONS))]
     definitions = dict(
         searching.find_definitions(top, files, [path for path in likely if path in searchable], wanted)
     )
-    most = bounds.limit + len(named.files) + _SPARE
-    if report is None:
-        return rank(most=most, definitions=definitions)
-    report.searched = searchable
-    return rank(most=most, definitions=definitions, report=report.ranking)
+    return rank(most=most, definitions=definitions, among=likely)
 
 
 _WITH_DEFINITIONS = 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -182,6 +183,11 @@ def poems(desk: Desk) -> None:
         (workspace / name).write_text(text, "utf-8")
 
 
+def mask_scores(text: str) -> str:
+    """Replace the digits of scores, which change with the weights of the ranking."""
+    return re.sub(r"\d+\.\d\d", lambda match: "9" * (len(match[0]) - 3) + ".99", text)
+
+
 def test_what_was_left_out(desk: Desk, snapshot: SnapshotAssertion) -> None:
     poems(desk)
     assert desk("job", "preview", "j1").err == snapshot
@@ -214,7 +220,7 @@ def test_why_the_files_were_picked(desk: Desk, snapshot: SnapshotAssertion) -> N
     before = desk.tree()
     ran = desk("job", "preview", "j1", "--why")
     assert (ran.err, ran.code) == ("", 0)
-    assert ran.out == snapshot
+    assert mask_scores(ran.out) == snapshot
     assert max(map(len, ran.out.splitlines())) <= 80
     assert desk.tree() == before
     found = desk("job", "preview", "j1", "--why", "--json").json["data"]["relevance"]
@@ -231,7 +237,7 @@ def test_why_a_file_was_not_picked(desk: Desk, snapshot: SnapshotAssertion) -> N
     names = ("tests/test_poem.py", "b.txt", "uv.lock", "gone.py", ".env", "poem.py")
     ran = desk("job", "preview", "j1", "--why", *(f"--file={name}" for name in names))
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == snapshot
+    assert mask_scores(ran.out) == snapshot
     assert "hunter2" not in ran.out
 
 

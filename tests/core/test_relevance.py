@@ -9,14 +9,22 @@ from typing import Any
 import pytest
 
 from logist.core.relevance import Task, kinds
-from logist.core.relevance.mentions import find_mentions
+from logist.core.relevance.mentions import MANY_DIRECTORIES, find_mentions
 from logist.core.relevance.occurrences import count_definitions, make_finder
 from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
 from logist.core.relevance.ranking import Names, Text, rank_files
 from logist.core.relevance.ranking_report import RankingReport
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
 from logist.core.relevance.word_table import WordTableBuilder
-from logist.core.relevance.words import MAX_KEYWORDS, find_keywords, stem_title, stem_word
+from logist.core.relevance.words import (
+    MAX_COMPOUNDS,
+    MAX_KEYWORDS,
+    Focus,
+    find_focus,
+    find_keywords,
+    stem_title,
+    stem_word,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +49,16 @@ def test_the_forms_of_a_word_share_a_stem(words: list[str], shared: str | None) 
     [
         ({"title": "Fix the parser"}, ["pars"]),
         ({"title": "Please make sure that it works"}, []),
-        ({"title": "The default value of an option"}, ["default", "valu", "option"]),
+        ({"title": "The default value of an option"}, ["default", "valu", "option", "default_valu"]),
+        ({"title": "Content-type parsers"}, ["content", "type", "pars", "content_type", "type_pars"]),
+        ({"title": "Lexer; and parser", "prompt": "token table"}, ["lexer", "pars", "token", "tabl"]),
         ({"title": "Fix app.py and lib/main.go"}, ["app", "lib", "main"]),
         (
             {"title": "Limit retries", "prompt": "`RateLimiter` has retries"},
-            ["retr", "limit", "rate_limiter", "rate"],
+            ["retr", "limit", "limit_retr", "rate_limiter", "rate"],
         ),
         ({"title": "Users cannot log in"}, ["user", "log_in", "log"]),
-        ({"title": "Run vet in CI"}, ["run", "vet", "ci"]),
+        ({"title": "Run vet in CI"}, ["run", "vet", "run_vet", "ci"]),
         ({"title": "See https://example.org/parser/lexer"}, []),
         ({"title": "Größe der Übersicht"}, ["größ", "der", "übersicht"]),
         ({"title": "x", "tags": ("parser",)}, ["pars"]),
@@ -68,11 +78,15 @@ def test_what_the_title_says_counts_most_and_names_of_code_more_than_words() -> 
     }
     assert found["alpha"] > found["beta"] > found["epsil"]
     assert found["gamma_delta"] > found["beta"]
+    telling, general = find_keywords(Task("Support lexers"))[:2]
+    assert (telling.word, general.word) == ("lexers", "support")
 
 
 def test_keywords_are_few_and_the_same_each_time() -> None:
     task = Task("a title", " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}x" for n in range(400)))
     assert len(find_keywords(task)) == MAX_KEYWORDS
+    long = Task(" ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}x" for n in range(400)))
+    assert len(find_keywords(long)) == MAX_KEYWORDS + MAX_COMPOUNDS
     assert find_keywords(task) == find_keywords(task)
 
 
@@ -143,6 +157,20 @@ def test_what_is_named_and_not_there_may_be_hidden() -> None:
     assert named.unknown == [".env", "build/out.txt", "and/or"]
 
 
+def test_the_scope_in_a_title_names_directories() -> None:
+    for title, directories in (
+        ("fix(api): users", ["src/api", "tests/api"]),
+        ("feat(docs)!: users", ["docs"]),
+        ("fix(src/api): users", ["src/api"]),
+        ("Users (docs)", []),
+        ("fix(app): users", []),
+    ):
+        assert find_mentions(Task(title), PATHS, ABOVE).directories == directories
+    many = sorted(f"packages/p{n}/api" for n in range(MANY_DIRECTORIES))
+    assert find_mentions(Task("fix(api): users"), PATHS, many).directories == many
+    assert find_mentions(Task("fix(api): users"), PATHS, [*many, "api2/api"]).directories == []
+
+
 def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     wanted = find_keywords(task)
     names = Names(wanted)
@@ -158,7 +186,7 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
         {paths[number]: Text(counts[number], len(data[paths[number]])) for number in counts},
         files={path: kinds.classify_file(path) for path in files},
         searched=len(files),
-        definitions={path: count_definitions(text, wanted) for path, text in data.items()},
+        find_definitions=lambda paths: {path: count_definitions(data[path], wanted) for path in paths},
         **{"most": 10, **more},
     )
     return [one.path for one in found]
@@ -166,6 +194,7 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
 
 RANKED = [
     ("a name beats a text", {"other.py": "parser", "parser.py": "x"}, "parser.py"),
+    ("a whole name beats a part of one", {"a_table_of_parsers.py": "", "parser.py": ""}, "parser.py"),
     ("a definition beats a use", {"a.py": "a parser", "b.py": "x\ndef parser(): 1"}, "b.py"),
     (
         "work beats docs about it",
@@ -183,6 +212,21 @@ RANKED = [
         "work beats its tests",
         {"tests/test_parser.py": "parser lexer", "parser.py": "parser lexer"},
         "parser.py",
+    ),
+    (
+        "work beats its examples",
+        {"examples/parser.py": "parser lexer", "parser.py": "parser"},
+        "parser.py",
+    ),
+    (
+        "a test speaks for its source",
+        {"a.py": "parser", "b.py": "parser", "tests/test_b.py": "parser lexer"},
+        "b.py",
+    ),
+    (
+        "a test speaks for nothing if many sources have its name",
+        {"a.py": "parser", **{f"{n}/b.py": "parser" for n in "xyz"}, "tests/test_b.py": "parser lexer"},
+        "a.py",
     ),
     ("a short form is the word", {"lex.py": "x", "b.py": "x"}, "lex.py"),
     ("equals are in order", {"b_parser.py": "", "a_parser.py": ""}, "a_parser.py"),
@@ -213,7 +257,7 @@ def test_the_points_and_factors_of_a_file_make_up_its_score() -> None:
             score, abs=1e-5
         )
     assert {each.place for path in files for each in report.list_points(path)} == {
-        *("name", "definitions", "text", "past commits", "directory"),
+        *("name", "definitions", "text", "past commits", "directory", "a test or page about it"),
     }
     assert [(each.word, each.files) for each in report.words] == [("parser", 2), ("lexer", 3)]
     assert report.floor == pytest.approx(max(report.scores.values()) / 10)
@@ -226,8 +270,35 @@ def test_a_directory_that_is_named_and_a_wish_for_tests_change_the_order() -> No
     task = Task("Parser")
     assert ranked(task, files)[0] == "a/parser.py"
     assert ranked(task, files, directories=["b"])[0] == "b/parser.py"
-    plain, wanted = ranked(task, files, most=9), ranked(task, files, most=9, tests_wanted=True)
+    plain, wanted = ranked(task, files, most=9), ranked(task, files, most=9, focus=Focus(tests=True))
     assert plain.index("tests/test_parser.py") == 2 == wanted.index("tests/test_parser.py")
+
+
+def test_two_neighbouring_words_of_the_title_are_found_as_one_name() -> None:
+    files = {"a.py": "content content type type", "b.py": "addContentTypes"}
+    assert ranked(Task("The content type"), files)[0] == "b.py"
+    assert ranked(Task("The type of content"), files)[0] == "a.py"
+
+
+@pytest.mark.parametrize(
+    ("title", "focus"),
+    [
+        ("Flaky tests of the parser", Focus(tests=True)),
+        ("A tutorial for parsers", Focus(prose=True)),
+        ("The benchmarks of the parser", Focus(examples=True)),
+        ("fix(types): the parser", Focus(declarations=True)),
+        ("The parser", Focus()),
+    ],
+)
+def test_the_title_says_what_kind_of_files_the_task_is_about(title: str, focus: Focus) -> None:
+    assert find_focus(Task(title, "with tests, docs, examples and types")) == focus
+
+
+def test_files_of_the_kind_that_the_task_is_about_come_first() -> None:
+    task, files = Task("Parser"), {"a.ts": "parser", "b.d.ts": "parser", "examples/c.ts": "parser parser"}
+    assert ranked(task, files) == ["a.ts", "b.d.ts", "examples/c.ts"]
+    assert ranked(task, files, focus=Focus(declarations=True))[0] == "b.d.ts"
+    assert ranked(task, files, focus=Focus(examples=True))[0] == "examples/c.ts"
 
 
 def test_what_hardly_matters_is_left_out_and_the_rest_bounded() -> None:
@@ -402,9 +473,17 @@ def test_past_commits_like_the_task_vote_for_their_files() -> None:
         [(both, ["a.py", "b.py"]), (one, ["b.py", "c.py"]), (both, [f"{n}" for n in range(LARGE + 1)])]
     )
     assert set(votes) == {"a.py", "b.py", "c.py"}
-    assert votes["a.py"] == votes["b.py"]
-    assert votes["b.py"].strength > votes["c.py"].strength
+    assert votes["a.py"].keywords == votes["b.py"].keywords == both.keywords
+    assert votes["b.py"].strength < votes["a.py"].strength + votes["c.py"].strength
+    assert votes["b.py"].strength > votes["a.py"].strength > votes["c.py"].strength
     assert find_similar_commits([], wanted) == find_similar_commits(["Other"], wanted) == []
+
+
+def test_a_past_commit_about_the_same_compound_is_more_like_the_task() -> None:
+    wanted = find_keywords(Task("The rate limit"))
+    same, other = find_similar_commits(["Limit the rate", "Rate limits", *["Release"] * 50], wanted)
+    assert (same.number, other.number) == (1, 0)
+    assert same.similarity > other.similarity == 1.0
 
 
 def test_a_vote_lifts_a_file_and_lists_one_without_the_words() -> None:

@@ -121,7 +121,8 @@ def test_each_file_has_its_reason_and_its_text(root: Path) -> None:
     assert found["shop/app.py"].reason == "named in the task"
     assert (
         found["shop/payments/charge.py"].reason
-        == "name contains charge; defines charge; contains gateway 5 times, charge, time_out 2 times"
+        == "name contains charge; defines charge; contains gateway 5 times, charge, time_out 2 times;"
+        " tests/test_charge.py is named after it"
     )
     assert found["shop/app.py"].file.text == (root / "shop/app.py").read_text()
 

@@ -12,12 +12,15 @@ from logist.quick_dataclass import dataclass
 MAX_TEXT = 200_000
 """The number of characters of a task that are searched for names."""
 MAX_MENTIONS = 200
+MANY_DIRECTORIES = 20
+"""A scope that is the name of more directories than this is ignored."""
 LONGEST = 500
 """The maximum length of a path, in characters."""
 
 _QUOTED = compile_on_use(r"[`\"']([^`\"'\n]{1,300})[`\"']")
 _TOKEN = compile_on_use(r"[\w@+~.\-/\\\[\]():]+")
 _LINK = compile_on_use(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_SCOPE = compile_on_use(r"[A-Za-z]{1,20}\(([\w@./-]{1,100})\)!?:")
 _PLACE = compile_on_use(r":\d+(?:[:,-]\d+)*$")
 # `app.py:12`, `File "app.py", line 12`, `app.ts(12,5)`, `app.py#L12`, `Foo.cs:line 12`
 _LINE = compile_on_use(
@@ -112,6 +115,10 @@ def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) ->
             unknown.append(text)
         if len(files) + len(unknown) + len(directories) >= MAX_MENTIONS:
             break
+    scope = _SCOPE.match(task.title)
+    if scope is not None:
+        folders = index.find_directories(scope[1])
+        directories.update(dict.fromkeys(folders if len(folders) <= MANY_DIRECTORIES else ()))
     return Mentions(files, list(directories), unknown)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from logist.core.relevance import kinds
 from logist.core.relevance.mentions import Mentions, find_mentions
 from logist.core.relevance.ranking import Names, RankedFile, rank_files
 from logist.core.relevance.task import Task
-from logist.core.relevance.words import find_keywords, is_about_prose, is_about_tests
+from logist.core.relevance.words import find_focus, find_keywords
 from logist.quick_dataclass import dataclass
 from logist.workspace.context import searching, showing
 from logist.workspace.context.source_history import SourceHistory
@@ -171,32 +170,25 @@ def _rank_files(
         lambda path: kind_by_path[path].worth + (path in by_name),
     )
     searchable = frozenset(chosen)
-    rank = partial(
-        rank_files,
+    if report:
+        report.searched = searchable
+    return rank_files(
         wanted,
         by_name,
         searching.count_words(top, files, chosen, wanted, texts),
         files=kind_by_path,
         searched=len(chosen),
+        most=bounds.limit + len(named.files) + _SPARE,
+        find_definitions=lambda paths: dict(
+            searching.find_definitions(top, files, [path for path in paths if path in searchable], wanted)
+        ),
         votes=past.count_votes(wanted) if past else {},
         directories=named.directories,
-        tests_wanted=is_about_tests(task),
-        prose_wanted=is_about_prose(task),
+        focus=find_focus(task),
         report=report.ranking if report else None,
     )
-    if report:
-        report.searched = searchable
-    # To look for definitions takes long, so this is done only in files that could come first.
-    # A definition only adds to the score, so no other file gets before those.
-    most = bounds.limit + len(named.files) + _SPARE
-    likely = [one.path for one in rank(most=max(most, _WITH_DEFINITIONS))]
-    definitions = dict(
-        searching.find_definitions(top, files, [path for path in likely if path in searchable], wanted)
-    )
-    return rank(most=most, definitions=definitions, among=likely)
 
 
-_WITH_DEFINITIONS = 100
 _SPARE = 20
 """Files ranked above the limit, to replace files that are not text."""
 

@@ -241,6 +241,20 @@ def test_why_a_file_was_not_picked(desk: Desk, snapshot: SnapshotAssertion) -> N
     assert "hunter2" not in ran.out
 
 
+def test_the_name_of_a_file_stays_on_its_line(desk: Desk) -> None:
+    poems(desk)
+    desk.settings("")
+    (desk.job() / "workspace" / "poem\n   9  9.99  x.py").write_text("def poem(): 1\n", "utf-8")
+    lines = desk("job", "preview", "j1", "--why").out.splitlines()
+    (line,) = [line for line in lines if "x.py" in line]
+    assert line.endswith('  "poem\\n   9  9.99  x.py"')
+    lines = desk("job", "preview", "j1", "--why", "--file", "a\nb/poem.py").out.splitlines()
+    assert lines[-2:] == [
+        '   -     0.00        -  "a\\nb/poem.py"',
+        "      not listed: not found in the workspace; did you mean poem.py?",
+    ]
+
+
 def test_a_file_is_explained_only_on_request(desk: Desk) -> None:
     desk.create()
     ran = desk("job", "preview", "j1", "--file", "x.py")

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from logist.cli.show.output import Line, StyledText
+from logist.core.prompt.prompt_parts import escape_unprintable
 from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -105,14 +106,17 @@ def _format_file(file: ExplainedFile) -> Iterator[Line]:
     each = file.explanation
     rank = f"{each.rank:,}" if each.rank else "-"
     tokens = f"{file.tokens:,}" if file.tokens else "-"
-    yield f"{rank:>4}  {each.score:>7.2f}  {tokens:>7}  {each.path}"
+    yield f"{rank:>4}  {each.score:>7.2f}  {tokens:>7}  {escape_unprintable(each.path)}"
     if not each.is_listed:
-        yield (_INDENT, StyledText(f"not listed: {each.why}", "yellow"))
+        yield (_INDENT, StyledText(f"not listed: {escape_unprintable(each.why)}", "yellow"))
     elif not each.points or each.why == "named in the task":
         yield f"{_INDENT}{each.why}"
     by_word = _group_points(each.points)
     for word, points in islice(by_word.items(), MAX_WORDS):
-        yield (_INDENT, StyledText(f"{word}: {', '.join(map(_format_points, points))}", "dim"))
+        yield (
+            _INDENT,
+            StyledText(f"{escape_unprintable(word)}: {', '.join(map(_format_points, points))}", "dim"),
+        )
     rest = [one for points in islice(by_word.values(), MAX_WORDS, None) for one in points]
     if rest:
         more = len(by_word) - MAX_WORDS

@@ -306,6 +306,7 @@ def _describe_plan(data: dict[str, Any], shown: _Preview) -> list[str]:
 
 def _describe_left_out(left_out: dict[str, Any], shown: _Preview) -> list[str]:
     """Describe what the prompt doesn't contain although it matters for the task."""
+    from logist.core.prompt.prompt_parts import escape_unprintable
     from logist.workspace.context import choosing
 
     lines = []
@@ -317,7 +318,7 @@ def _describe_left_out(left_out: dict[str, Any], shown: _Preview) -> list[str]:
         paths_by_note.setdefault(text["note"], []).append(text["path"])
     for note, paths in paths_by_note.items():
         setting = f": {shown.texts_setting}" if note == choosing.NO_ROOM else ""
-        lines.append(f"left out: {', '.join(paths)} ({note}{setting})")
+        lines.append(f"left out: {', '.join(map(escape_unprintable, paths))} ({note}{setting})")
     if shown.report.chosen:
         lines += _describe_unlisted(left_out, shown)
         lines.append(f"why these files: logist job preview --job {shown.job} --why")

@@ -187,6 +187,8 @@ class WorkspaceRules(Frozen):
     max_checkpoint_bytes: Count = 1_000_000_000
     caches: tuple[SimpleName, ...] = DEFAULT_CACHES
     """Names of directories that are left out of checkpoints."""
+    history: Literal["none", "shallow", "full"] = "none"
+    """How much of the repository's past the agents of a new job can read with git."""
     setup: SetupRules = SetupRules()
 
 
@@ -194,13 +196,15 @@ class ContextRules(Frozen):
     """How much of the workspace goes into a prompt."""
 
     max_file_bytes: Annotated[int, Field(ge=0)] = 65_536
-    """How much text of one file a prompt may contain."""
+    """How much text of one file a prompt may contain; of larger files, parts are shown."""
     max_total_bytes: Annotated[int, Field(ge=0)] = 262_144
     """How much text of all files together a prompt may contain."""
     listing_limit: Annotated[int, Field(ge=0)] = 500
     budget_tokens: Count = 100_000
     """Maximum tokens of a prompt; less for a model with a smaller context window."""
     relevant_files_limit: Annotated[int, Field(ge=0)] = 10
+    relevant_files_tokens: Annotated[int, Field(ge=0)] = 20_000
+    """How much text of all relevant files together a prompt may contain."""
     prior_attempts_limit: Annotated[int, Field(ge=0)] = 3
     """Maximum number of earlier attempts in a prompt, for roles that request them."""
     excluded_paths: tuple[Name, ...] = ("node_modules", "dist", ".git")

@@ -52,14 +52,17 @@ class WorkspaceReader:
         max_checkpoint_bytes: int = 1_000_000_000,
         path: str | None = None,
         outputs: Collection[str] = (),
+        words: Path | None = None,
     ) -> None:
         """`path` is the PATH in which git is searched; `outputs` are the paths that
-        a setup created: checkpoints don't include them.
+        a setup created: checkpoints don't include them. `words` is the folder of the word index; without it, the files
+        that are relevant for a task are found by reading all files.
         """
         self.root = root.absolute()
         self.git = Git(git_dir.absolute(), path or GIT_PATH, of_job=True)
         self.caches = frozenset(os.fsencode(name) for name in caches)
         self.max_bytes = max_checkpoint_bytes
+        self.words = words
         self.prepared = frozenset(map(file_names.from_json, outputs))
 
     def examine_content(self, commit: str | None) -> Content:

@@ -666,7 +666,7 @@ def test_a_small_checkpoint_is_read_without_git(tmp_path: Path) -> None:
         "Empty workspace",
     ]
     for commit in checkpoints:
-        assert objects.read_tree(quick, commit) == objects.read_tree_with_git(git, commit)
+        assert objects.read_tree(quick, commit) == objects.read_listing(git, commit).tree
     with pytest.raises(StorageError, match="git is not installed"):
         objects.read_tree(quick, "1" * 40)
 
@@ -746,7 +746,7 @@ def test_what_only_git_can_read_is_left_to_git(tmp_path: Path, unusual: str) -> 
         with (git.git_dir / unusual).open("a") as file:
             file.write("\n")
     if unusual in ("HEAD", "config", "packed-refs", "commondir"):
-        assert objects.read_tree(git, last) == objects.read_tree_with_git(git, last)
+        assert objects.read_tree(git, last) == objects.read_listing(git, last).tree
         with pytest.raises(StorageError, match="git is not installed"):
             objects.read_tree(quick, last)
     assert objects.list_checkpoints(git) == objects.list_checkpoints_with_git(git)

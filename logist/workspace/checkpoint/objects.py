@@ -6,16 +6,17 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO
 
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged
+from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import IRREGULAR, read_regular
 from logist.workspace.checkpoint import packs, repository
-from logist.workspace.checkpoint.scan import Unstored
+from logist.workspace.checkpoint.scan import MAX_DEPTH, Unstored
 from logist.workspace.files import file_names
 from logist.workspace.git import Git, open_unnamed_file, require_files
 
@@ -24,6 +25,9 @@ _LONGEST_NAME = 100
 """Maximum bytes of a branch file."""
 
 FILE_MODE, PROGRAM_MODE, LINK_MODE, GITLINK_MODE = "100644", "100755", "120000", "160000"
+
+LONGEST_PATH = 4095
+"""Maximum bytes of a path that one system call accepts."""
 
 KEPT = "refs/kept/"
 """References to checkpoints that are not ancestors of the last one, for example before a restep or rerun."""
@@ -194,28 +198,73 @@ def _parse_commit(content: bytes) -> RecordedCheckpoint | None:
     return RecordedCheckpoint(parent, b" ".join(subject).decode("utf-8", "replace"))
 
 
-def read_tree(git: Git, commit: str) -> Tree:
+@dataclass(frozen=True)
+class TreeListing:
+    """Everything in a commit, in the order of git: three lists of the same length."""
+
+    paths: list[bytes]
+    """Stored paths."""
+    modes: list[str]
+    ids: list[str]
+
+    @cached_property
+    def tree(self) -> Tree:
+        # Making tens of thousands of entries with TreeEntry(...) takes twice as long.
+        entries = map(partial(tuple.__new__, TreeEntry), zip(self.modes, self.ids, strict=True))
+        return dict(zip(self.paths, entries, strict=True))
+
+    @cached_property
+    def directories(self) -> set[bytes]:
+        """All directories above the stored paths, without the root."""
+        return file_names.list_parents(self.paths)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether git can write all of it into a workspace, and a scan finds just the same there.
+
+        Not with names that git can't store, empty directories, submodules or very deep directories; nor if a path is
+        unsound or there twice.
+        """
+        paths = self.paths
+        if not file_names.are_plain(paths) or GITLINK_MODE in self.modes or len(set(paths)) < len(paths):
+            return False
+        return (
+            max(map(len, paths)) <= LONGEST_PATH
+            and max((path.count(b"/") for path in self.directories), default=0) < MAX_DEPTH
+            and self.directories.isdisjoint(paths)
+            and not self.has_refused_link
+        )
+
+    @cached_property
+    def has_refused_link(self) -> bool:
+        """Whether git refuses a name: an agent may leave a symbolic link `.gitmodules` in its workspace."""
+        return LINK_MODE in self.modes and any(
+            mode == LINK_MODE and b".gitmodules" in path.lower().split(b"/")
+            for path, mode in zip(self.paths, self.modes, strict=True)
+        )
+
+
+def read_listing(git: Git, commit: str) -> TreeListing:
     """Return everything in a commit."""
+    output = b"\0" + git.run("ls-tree", "-r", "-z", "--full-tree", require_commit(commit, git))
+    # One entry is `<mode> blob <id><tab><path>`, or `160000 commit ...`; the id is as long as that of a commit.
+    lines = output.replace(b"\x00160000 commit ", b"\x00160000 blob ").split(b"\0")[1:-1]
+    modes = {mode: _normalize_mode(mode.decode("ascii")) for mode in {line[:6] for line in lines}}
+    start, end = len("100644 blob "), len("100644 blob ") + len(commit)
+    return TreeListing(
+        [line[end + 1 :] for line in lines],
+        [modes[line[:6]] for line in lines],
+        b" ".join([line[start:end] for line in lines]).decode("ascii").split(),
+    )
+
+
+def read_tree(git: Git, commit: str) -> Tree:
+    """Return everything in a commit by stored path."""
     reader = _open_packs(git)
     few = None if reader is None else reader.list_tree(require_commit(commit, git))
     if few is None:
-        return read_tree_with_git(git, commit)
+        return read_listing(git, commit).tree
     return {path: TreeEntry(mode.decode("ascii"), name) for path, mode, name in few}
-
-
-def read_tree_with_git(git: Git, commit: str) -> Tree:
-    """Return the same, of any size and in any repository."""
-    lines = git.run("ls-tree", "-r", "-z", "--full-tree", require_commit(commit, git)).split(b"\0")
-    lines.pop()  # what follows the last zero
-    modes = {mode: _normalize_mode(mode.decode("ascii")) for mode in {line[:6] for line in lines}}
-    # One line of output is `<mode> blob|commit <id><tab><path>`; the id is as long as that of a commit.
-    size, tabs = len(commit), [line.index(b"\t") for line in lines]
-    ids = [line[tab - size : tab].decode("ascii") for line, tab in zip(lines, tabs, strict=True)]
-    # Making tens of thousands of entries with TreeEntry(...) takes twice as long.
-    entries = map(
-        partial(tuple.__new__, TreeEntry), zip([modes[line[:6]] for line in lines], ids, strict=True)
-    )
-    return dict(zip([line[tab + 1 :] for line, tab in zip(lines, tabs, strict=True)], entries, strict=True))
 
 
 def _normalize_mode(mode: str) -> str:

@@ -78,8 +78,12 @@ def list_names(index: Path) -> set[str]:
     """Return the names of all objects in a pack; none if the file is not an index."""
     data, count = _read_index(index)
     size = 32 if len(index.stem) == len("pack-") + 64 else 20  # SHA-256 or SHA-1, as in the name of the pack
-    names = data[_START : _START + count * size].hex()
-    return {names[at : at + 2 * size] for at in range(0, len(names), 2 * size)}
+    return set(data[_START : _START + count * size].hex(" ", size).split())
+
+
+def count_objects(index: Path) -> int:
+    """Return the number of objects in a pack; 0 if the file is not an index."""
+    return _read_index(index)[1]
 
 
 def _find_named(index: Path, wanted: set[str]) -> set[str]:

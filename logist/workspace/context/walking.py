@@ -14,11 +14,14 @@ import stat
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 
+from logist.core.relevance.kinds import FileKind, classify_file
 from logist.core.text.patterns import NameGate, Patterns, parse_patterns
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
+from logist.workspace.checkpoint.scan import pack_status
 from logist.workspace.context.descending import Descent
 from logist.workspace.context.tracked import Tracked
 from logist.workspace.files import safe_open
@@ -51,6 +54,8 @@ class FileSurvey:
 
     files: dict[str, int] = field(default_factory=dict)
     """Regular files without hard links, with their sizes. Bytes that are not UTF-8 are lone surrogates in the path."""
+    stamps: dict[str, bytes] = field(default_factory=dict)
+    """For each of `files` the stamp that a checkpoint would record."""
     directories: list[str] = field(default_factory=list)
     """The directories that were entered."""
     noted: dict[str, str] = field(default_factory=dict)
@@ -61,6 +66,11 @@ class FileSurvey:
     """Whether the walk stopped at a limit."""
     unlisted: bool = False
     """Whether something is git-ignored or hidden."""
+
+    @cached_property
+    def kinds(self) -> dict[str, FileKind]:
+        """The kind of each file."""
+        return {path: classify_file(path) for path in self.files}
 
 
 class _Ignoring(NamedTuple):
@@ -251,6 +261,7 @@ class _FileWalk:
         if stat.S_ISREG(status.st_mode):
             if status.st_nlink == 1:
                 self.found.files[path] = status.st_size
+                self.found.stamps[path] = pack_status(status)
             else:
                 self.found.noted[path] = SECOND_NAME
         elif stat.S_ISLNK(status.st_mode):

@@ -26,6 +26,10 @@ _ASSIGNED_FUNCTION = (  # `app.handle = function handle(...) {`
     rb"^[A-Za-z_$][\w$.]{0,100}\.([A-Za-z_$][\w$]{0,100})[ \t]{0,4}=[ \t]{0,4}(?:async[ \t]{1,4})?"
     rb"(?:function\b|\([^)\n]{0,200}\)[ \t]{0,4}=>)"
 )
+_TRAIT_OF_RUST = (  # `impl<T> fmt::Display for Name`: the type says more than the trait
+    rb"^[ \t]{0,12}(?:unsafe[ \t]{1,4})?impl\b[^\n{;]{1,150}?[ \t]for[ \t]{1,4}(?:&|mut[ \t]|'\w{1,20}[ \t]|\w{1,60}::){0,6}"
+    rb"([A-Za-z_]\w{0,100})"
+)
 _IMPL_OF_RUST = rb"^[ \t]{0,12}(?:unsafe[ \t]{1,4})?impl<[^\n]{1,100}?>[ \t]{1,4}([A-Za-z_]\w{0,100})"
 _MACRO_OF_C = rb"^#[ \t]{0,4}define[ \t]{1,4}([A-Za-z_]\w{0,100})\("
 _STATIC_METHOD = (  # of Java and C#: without this, its type would be taken for its name
@@ -38,6 +42,7 @@ _OTHERS = [
         _FUNCTION_OF_C,
         _METHOD_OF_JAVASCRIPT,
         _ASSIGNED_FUNCTION,
+        _TRAIT_OF_RUST,
         _IMPL_OF_RUST,
         _MACRO_OF_C,
         _STATIC_METHOD,

@@ -194,6 +194,8 @@ class ContextRules(Frozen):
     budget_tokens: Count = 100_000
     """Maximum tokens of a prompt; less for a model with a smaller context window."""
     relevant_files_limit: Annotated[int, Field(ge=0)] = 10
+    relevant_files_tokens: Annotated[int, Field(ge=0)] = 20_000
+    """How much text of all relevant files together a prompt may contain."""
     prior_attempts_limit: Annotated[int, Field(ge=0)] = 3
     """Maximum number of earlier attempts in a prompt, for roles that request them."""
     excluded_paths: tuple[Name, ...] = ("node_modules", "dist", ".git")

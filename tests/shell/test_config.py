@@ -267,6 +267,7 @@ class TestDefaults:
             "listing_limit": 500,
             "budget_tokens": 100_000,
             "relevant_files_limit": 10,
+            "relevant_files_tokens": 20_000,
             "prior_attempts_limit": 3,
             "excluded_paths": ("node_modules", "dist", ".git"),
             "custom_instructions": None,

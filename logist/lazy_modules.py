@@ -147,30 +147,30 @@ def load_few_standard_modules() -> None:
     """Let this program, which is `logist`, do without modules of the standard library whose loading takes a third of the time
     of a short command.
 
-    They are what click, dataclasses (`inspect`), uuid (`platform`), pathlib (`ipaddress`, `urllib.parse`) and subprocess
-    (`locale`) import; what a usual command needs of them is here. There are no translations of click's messages.
+    They are what click (`uuid`), dataclasses (`inspect`), pathlib (`ipaddress`, `urllib.parse`) and subprocess (`locale`) import,
+    and those of which a usual command needs only a few functions, which are here. There are no translations of click's messages.
     """
     load_standard_module_on_use("inspect", cleandoc=clean_text)
     load_standard_module_on_use("platform", system=sys.platform.capitalize)
     load_standard_module_on_use("gettext", gettext=str, ngettext=lambda one, many, n: one if n == 1 else many)
-    load_standard_module_on_use("ipaddress")
-    load_standard_module_on_use("locale")
+    for name in ("ipaddress", "locale", "uuid"):
+        load_standard_module_on_use(name)
+    load_standard_module_on_use("shlex", **_call_on_use("shlex", "join", "quote", "split"))
     load_standard_module_on_use("urllib.parse", **_call_on_use("urllib.parse", *_URL_FUNCTIONS))
-    if sys.version_info < (
-        3,
-        12,
-    ):  # until then, `datetime` also defines all its classes in Python, and drops them
-        load_standard_module_on_use("datetime", **_list_datetime_names())
+    load_standard_module_on_use(
+        "signal", **_list_names("_signal")
+    )  # it makes enumerations of all these numbers
+    if sys.version_info < (3, 12):  # until then, it also defines all its classes in Python, and drops them
+        load_standard_module_on_use("datetime", **_list_names("_datetime"))
     _compile_no_forward_references()
 
 
 _URL_FUNCTIONS = ("quote", "quote_from_bytes", "unquote", "urlencode", "urlsplit")
 
 
-def _list_datetime_names() -> dict[str, Any]:
-    in_c = vars(importlib.import_module("_datetime"))
-    names = {name: value for name, value in in_c.items() if name[0] != "_"}
-    return {**names, "UTC": names["timezone"].utc}
+def _list_names(module: str) -> dict[str, Any]:
+    """Return what a module in C has: most of what the module in Python of the same name has."""
+    return {name: value for name, value in vars(importlib.import_module(module)).items() if name[0] != "_"}
 
 
 def _compile_no_forward_references() -> None:

@@ -122,6 +122,8 @@ def copy_history(git: Git, inner: Git, base: str, history: ReadableHistory) -> s
             with suppress(OSError):
                 left.unlink()
         reason = error.message if isinstance(error, StorageError) else error.strerror or str(error)
+        if any(history.objects.glob("pack/*.promisor")):
+            reason = "a partial clone lacks old files; to fetch them: git fetch --refetch --no-filter"
         return f"no past commits in the workspace (workspace.history: {history.extent}): {reason} ({history.objects.parent})"
     return None
 

@@ -79,7 +79,7 @@ class WorkspaceReader:
         return Content(digest, tuple(edits), more)
 
     def write_current(self, git: Git) -> baseline.ReadCheckpoint:
-        """Write the workspace as a checkpoint to another repository, which borrows the objects of this one.
+        """Write the workspace as a checkpoint to a scratch repository, which borrows the objects of this one.
 
         Returns the last checkpoint if the workspace is the same. Nothing of the job is written.
         """
@@ -91,7 +91,9 @@ class WorkspaceReader:
             if last.commit is not None and now.is_same_as(last):
                 return baseline.ReadCheckpoint(last.commit, now.tree, now.unstored)
             reading = self._make_reading(top, last, writing=False)
-            commit = checkpoint.write_checkpoint(git, reading, now, "now")
+            commit = checkpoint.write_small_commit(git, reading, now, "now") or checkpoint.write_checkpoint(
+                git, reading, now, "now"
+            )
             return baseline.ReadCheckpoint(commit, now.tree, now.unstored)
 
     def list_edits(

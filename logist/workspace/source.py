@@ -5,7 +5,7 @@ and the `.git` for the agent's tools.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,8 @@ from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 
 MAKING = "logist-making"
 MAIN = "refs/heads/main"
+USUAL_FILES = (b".git/HEAD", b".git", b"HEAD")
+"""One of these is a file in every work tree or repository."""
 
 
 def find_repository(start: Path) -> Path | None:
@@ -93,25 +95,25 @@ def create_agent_git(git: Git, root: Path) -> str | None:
         return None
     base = objects.find_first(git)
     with make_agent_git(git, root, base) as inner:
-        why_missing = copy_commits(git, inner, base)
+
+        def copy_alone() -> None:
+            shares = sharing.find_shares(git, git.git_dir, [base], "--no-walk")
+            sharing.copy_objects(inner, git.git_dir, shares)
+
+        why_missing = copy_commits(git, inner, base, copy_alone)
         borrowing = inner.borrow_objects(git.git_dir / "objects")
         checkout.write_index(borrowing, base, f"--work-tree={root}", "reset", "--quiet", "--mixed")
     return why_missing
 
 
-def copy_commits(git: Git, inner: Git, base: str, *, is_alone: bool = False) -> str | None:
+def copy_commits(git: Git, inner: Git, base: str, copy_alone: Callable[[], object]) -> str | None:
     """Copy the commit `base` from the repository of checkpoints into that of the agent: with its past if the job makes it
-    readable, else alone. Returns why the past is missing.
-
-    `is_alone`: the repository of checkpoints has no other objects.
+    readable, else alone, which `copy_alone` does. Returns why the past is missing.
     """
     history = readable_history.load_history(git.git_dir)
     why_missing = readable_history.copy_history(git, inner, base, history) if history else None
     if history is None or why_missing:
-        if is_alone:
-            sharing.copy_packs(git.git_dir, inner.git_dir)
-        else:
-            sharing.copy_objects(inner, git.git_dir, base)
+        copy_alone()
         sharing.copy_shallow(git.git_dir, inner.git_dir)
     return why_missing
 

@@ -8,10 +8,13 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logist.errors import StorageError
 from logist.quick_dataclass import dataclass
+from logist.regular_files import read_regular
 from logist.workspace import context, listing, prepared, readable_history, source, throwaway
 from logist.workspace.checkpoint import (
     baseline,
@@ -28,6 +31,7 @@ from logist.workspace.checkpoint import (
     sharing,
     snapshot,
     undoing,
+    written_files,
 )
 from logist.workspace.checkpoint.baseline import Baseline, ReadCheckpoint
 from logist.workspace.checkpoint.scan import (
@@ -39,7 +43,8 @@ from logist.workspace.checkpoint.scan import (
     WorkspaceScan,
     scan_workspace,
 )
-from logist.workspace.files import agent_files, file_copy, file_names, safe_open
+from logist.workspace.files import agent_files, clones, file_copy, file_names, safe_open
+from logist.workspace.git import Git
 from logist.workspace.merge import children as merge_children
 from logist.workspace.reading import NAMED, NO_GIT, WorkspaceReader, require_directory
 
@@ -48,6 +53,9 @@ if TYPE_CHECKING:
     from logist.core.prompt.search_report import SearchReport
     from logist.core.prompt.shown_files import FileText, Relevant
     from logist.core.relevance import Task
+    from logist.workspace.checkpoint.objects import Tree, TreeListing
+    from logist.workspace.checkpoint.sharing import ObjectShares
+    from logist.workspace.checkpoint.written_files import FileLayout
     from logist.workspace.listing import Listing
 
 OFFENCES = 100
@@ -83,6 +91,18 @@ class Undone:
     """The checkpoint after undoing."""
 
 
+@dataclass
+class KnownStart:
+    """What new workspaces from the same checkpoint of the same job have in common: the first one finds it for all."""
+
+    listing: TreeListing | None = None
+    layout: FileLayout | None = None
+    linked: ObjectShares | None = None
+    """The objects of its own repository."""
+    copied: ObjectShares | None = None
+    """Those for its agent."""
+
+
 class Workspace(WorkspaceReader):
     """The workspace of a job.
 
@@ -115,25 +135,38 @@ class Workspace(WorkspaceReader):
                 return self._create_empty_workspace()
             known = kept_packs.find_kept(kept, head) if kept is not None else None
             place = source.find_objects(origin, self.git.path)
-            sharing.copy_commit(self.git, place, head, known)
             if history != "none":
                 readable = readable_history.ReadableHistory(history, place.absolute())
                 readable_history.save_history(self.git.git_dir, readable)
+            if known is None and not clones.can_clone(origin, self.git.git_dir, source.USUAL_FILES):
+                sharing.copy_unverified(self.git, place, head)
+                try:
+                    self._create_workspace(head, twin=None, verifying=True)
+                except StorageError:
+                    sharing.verify_packs(self.git)  # if that is why, its error says so
+                    raise
+            else:
+                sharing.copy_commit(self.git, place, head, known)
+                self._create_workspace(head, twin=origin)
             self.start_packs = frozenset(index.name for index in packs.list_indexes(self.git.git_dir))
-            self._create_workspace(head, twin=origin, is_alone=True)
             return head
 
-    def populate_from_parent(self, parent: Path, commit: str, twin: Path | None = None) -> str:
+    def populate_from_parent(
+        self, parent: Path, commit: str, twin: Path | None = None, known: KnownStart | None = None
+    ) -> str:
         """Do the same from a checkpoint of another job, whose repository is `parent`. The objects are shared with it.
 
-        `twin` is its workspace: unchanged files share their blocks with it, if the file system can do that.
+        `twin` is its workspace: unchanged files share their blocks with it, if the file system can do that. `known` is
+        for jobs that start from the same checkpoint of the same job.
         """
+        known = known or KnownStart()
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
-            sharing.link_objects(self.git, parent, [commit])
+            known.linked = known.linked or sharing.find_shares(self.git, parent, [commit])
+            sharing.link_objects(self.git, parent, known.linked)
             sharing.copy_shallow(parent, self.git.git_dir)
             readable_history.inherit_history(replace(self.git, git_dir=parent), self.git.git_dir, commit)
-            self._create_workspace(commit, twin=twin)
+            self._create_workspace(commit, twin=twin, original=parent, known=known)
             return commit
 
     def populate_from_original(
@@ -142,13 +175,13 @@ class Workspace(WorkspaceReader):
         """Do the same from the checkpoint `at` of another job, with the ancestors of `at` and of all `ends`."""
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(at) == 64)
-            sharing.link_objects(self.git, original, {at, *ends})
+            sharing.link_objects(self.git, original, sharing.find_shares(self.git, original, {at, *ends}))
             sharing.copy_shallow(original, self.git.git_dir)
             readable_history.inherit_history(replace(self.git, git_dir=original), self.git.git_dir)
             kept = "".join(f"create {objects.KEPT}{end} {end}\n" for end in sorted({*ends} - {at}))
             if kept:
                 self.git.run_with_input(kept.encode("ascii"), "update-ref", "--stdin")
-            self._create_workspace(at, twin=twin, is_first=False)
+            self._create_workspace(at, twin=twin, original=original, is_first=False)
 
     @contextmanager
     def without_flushing(self) -> Iterator[None]:
@@ -182,42 +215,71 @@ class Workspace(WorkspaceReader):
         return commit
 
     def _create_workspace(
-        self, commit: str, *, twin: Path | None, is_first: bool = True, is_alone: bool = False
+        self,
+        commit: str,
+        *,
+        twin: Path | None,
+        original: Path | None = None,
+        is_first: bool = True,
+        verifying: bool = False,
+        known: KnownStart | None = None,
     ) -> None:
         """Make a checkpoint the last one of a new repository, and the new workspace equal to it.
 
-        `is_first`: the job doesn't know the parents of the checkpoint. `is_alone`: its repository has no other objects.
+        `original` is the repository of the job with which the new one shares objects, if any. `is_first`: the job
+        doesn't know the parents of the checkpoint. `verifying`: nothing has verified its objects yet.
         """
+        known = known or KnownStart()
         (content,) = objects.read_commits(self.git, commit)
         if is_first:
             sharing.cut_off_parents(self.git.git_dir, commit, content)
         checkpoint.update_branch(self.git, commit)
-        unstored, target = objects.read_trailer(content), objects.read_tree(self.git, commit)
+        unstored = objects.read_trailer(content)
+        listing = known.listing = known.listing or objects.read_listing(self.git, commit)
         base = commit if is_first else objects.find_first(self.git)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if verifying and not listing.is_plain:
+            sharing.verify_packs(self.git)
+            verifying = False
         with source.make_agent_git(self.git, self.root, base) as inner:
             borrowing = inner.borrow_objects(self.git.git_dir / "objects")
-            checkout.write_files(borrowing, self.root, commit, target, twin)
+            checkout.write_files(borrowing, self.root, commit, listing, twin, verifying=verifying)
+            since = baseline.read_file_system_time(self.git)
+            made = None
+            if listing.is_plain:
+                index = read_regular(inner.git_dir / "index")
+                layout = known.layout = known.layout or written_files.find_layout(self.root, listing, index)
+                made = written_files.build_baseline(self.root, commit, unstored, layout, index, since)
             if base != commit:
                 # With -i: otherwise git compares the changed names with files of the current directory.
                 checkout.write_index(borrowing, base, "read-tree", "-m", "-i", base)
-            self.why_history_is_missing = source.copy_commits(self.git, inner, base, is_alone=is_alone)
-            with self._open_root() as top:
-                scanned = scan_workspace(top, ScanRules(frozenset()))
-                stamps = None
-                if not checkout.has_written_all(scanned.table, target):
-                    # names that git can't store, empty directories, submodules
-                    now = checkout.recognize_files(scanned, target)
-                    written = restore.apply_tree(self.git, top, now, target)
-                    stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
-                    stamps = {path: stamps[path] for path in stamps.keys() & target} | written
-        since = baseline.read_file_system_time(self.git)
-        if stamps is None:
-            made = Baseline.from_scan(commit, scanned.table, target, unstored, since)
-        else:
-            reliable = baseline.pack_reliable_stamps(stamps, since)
-            made = Baseline.from_tree(commit, target, unstored, reliable)
-        baseline.save_baseline(self.git, made)
+            self.why_history_is_missing = source.copy_commits(
+                self.git, inner, base, partial(self._copy_first_commit, inner, base, original, known)
+            )
+            baseline.save_baseline(self.git, made or self._complete_files(commit, listing.tree, unstored))
+
+    def _copy_first_commit(self, inner: Git, base: str, original: Path | None, known: KnownStart) -> None:
+        """Copy the commit that the agent's repository begins with; its objects are in `original`, or only in this one."""
+        if original is None:
+            sharing.copy_packs(self.git.git_dir, inner.git_dir)
+            return
+        known.copied = known.copied or sharing.find_shares(self.git, original, [base], "--no-walk")
+        sharing.copy_objects(inner, original, known.copied)
+
+    def _complete_files(self, commit: str, target: Tree, unstored: dict[bytes, Unstored]) -> Baseline:
+        """Make a new workspace, into which git has written files, equal to a checkpoint; return the baseline."""
+        with self._open_root() as top:
+            scanned = scan_workspace(top, ScanRules(frozenset()))
+            since = baseline.read_file_system_time(self.git)
+            if checkout.has_written_all(scanned.table, target):
+                return Baseline.from_scan(commit, scanned.table, target, unstored, since)
+            # names that git can't store, empty directories, submodules
+            now = checkout.recognize_files(scanned, target)
+            written = restore.apply_tree(self.git, top, now, target)
+            stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
+            stamps = {path: stamps[path] for path in stamps.keys() & target} | written
+        reliable = baseline.pack_reliable_stamps(stamps, baseline.read_file_system_time(self.git))
+        return Baseline.from_tree(commit, target, unstored, reliable)
 
     def create_checkpoint(self, message: str) -> Checkpoint:
         """Store the workspace durably. If nothing changed, return the last
@@ -416,6 +478,14 @@ class Workspace(WorkspaceReader):
     def describe_structure(self, survey: context.FileSurvey) -> str:
         """Return the directory tree two levels deep, as text."""
         return context.format_structure(survey)
+
+    def describe_key_files(self, survey: context.FileSurvey, redact: Callable[[str], str]) -> str:
+        """Return short excerpts of README, build files and the like, as text; "" if there are none.
+
+        `redact` as in `find_relevant`.
+        """
+        with self._wrap_os_errors():
+            return context.format_excerpts(self.root, survey, redact)
 
     def describe_unsearched(self, survey: context.FileSurvey) -> str:
         """Return a sentence that says which files `find_relevant` does not search; "" if it searches all."""

@@ -161,6 +161,35 @@ def test_of_large_files_parts_are_sent_recorded_and_replayed(bench: MakeBench, t
     assert (replayed.differences, replayed.drifts) == ((), ())
 
 
+def test_the_structure_has_excerpts_of_key_files(bench: MakeBench) -> None:
+    one = bench([answer()])
+    poet(one, context_requirements=["repo_structure"])
+    one.create(prompt="Rhyme.", role="Poet", review=False)
+    write(one, README_md="# Poems\n\nThey rhyme.\n", poem_txt="roses\n")
+    one.step()
+    sent = last_ask(one).request.prompt
+    assert (
+        "## Repository structure\n\nREADME.md\npoem.txt\n\nExcerpts of key files:\n\nREADME.md:\n```\n# Poems\n\n"
+        "They rhyme.\n```\n\n"
+    ) in sent
+    drifts = archive_drift.build_drift_finder(one.project)
+    replayed = archive_replay.replay_job(one.project, one.project.open_job("j"), prompts=drifts)
+    assert (replayed.differences, replayed.drifts) == ((), ())
+
+
+def test_a_structure_of_before_the_excerpts_still_replays(bench: MakeBench) -> None:
+    one = bench([answer()])
+    poet(one, context_requirements=["repo_structure"])
+    one.create(prompt="Rhyme.", role="Poet", review=False)
+    write(one, poem_txt="roses\n")
+    one.step()
+    assert "Excerpts" not in last_ask(one).request.prompt
+    write(one, README_md="# Poems\n")
+    drifts = archive_drift.build_drift_finder(one.project)
+    replayed = archive_replay.replay_job(one.project, one.project.open_job("j"), prompts=drifts)
+    assert (replayed.differences, replayed.drifts) == ((), ())
+
+
 def test_what_is_excluded_is_not_shown(bench: MakeBench) -> None:
     named = answer(command("RETRY", ["dist/x.js", "kept.txt"]))
     one = bench([named, answer()], {"context": {"excluded_paths": ["dist"]}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import chdir
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,10 @@ def workspace(root: Path) -> Workspace:
 
 def survey(root: Path, excluded: Sequence[str] = (), first: str | None = None) -> FileSurvey:
     return workspace(root).survey_files(excluded, first)
+
+
+def excerpts(root: Path, excluded: Sequence[str] = (), redact: Callable[[str], str] = str) -> str:
+    return workspace(root).describe_key_files(survey(root, excluded), redact)
 
 
 def tree(root: Path, excluded: Sequence[str] = ()) -> list[str]:
@@ -250,6 +254,35 @@ def test_git_is_asked_once_and_only_where_something_is_ignored(
     (root / ".gitignore").write_text("nothing-here\n")
     survey(root, first=forced)
     assert asked == ["ls-tree"]
+
+
+def test_key_files_are_shown_as_excerpts(root: Path, tmp_path: Path) -> None:
+    shop(root)
+    assert excerpts(root).split("\n\n")[0] == "Excerpts of key files:"
+    assert "README.md:\n```\n# Shop\n\nOrders, payments and invoices." in excerpts(root)
+    assert "Makefile:\n```\ntest: pytest\n```" in excerpts(root)
+    assert "Makefile" not in excerpts(root, ["Makefile"])
+    write(root, ".gitignore", text="README.md\n")
+    assert "README.md" not in excerpts(root)
+    outside = tmp_path / "outside"
+    outside.write_text("outside\n")
+    (root / "AGENTS.md").symlink_to(outside)
+    (root / "CLAUDE.md").hardlink_to(outside)
+    (root / "Dockerfile").write_bytes(b"FROM \0")
+    os.mkfifo(root / "Gemfile")
+    assert "outside" not in excerpts(root)
+    assert "Dockerfile:" not in excerpts(root)
+
+
+def test_secrets_are_removed_before_key_files_are_shortened(root: Path) -> None:
+    body = "\n".join(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{MARK}{number:04}AAAAAAAA" for number in range(40))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+    write(root, "AGENTS.md", text=f"Sign with\n{key}\n" + "x" * 70_000)
+    redact = partial(secrets.redact, secrets=(), keep_lines=True)
+    shown = excerpts(root, redact=lambda text: redact(text)[0])
+    assert "Sign with\n[redacted]\n" in shown
+    assert "MIIE" not in shown
+    assert len(shown) < 1_200
 
 
 def test_what_is_ignored_secret_or_binary_is_named_only_when_the_task_does(root: Path) -> None:

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice, product
 from pathlib import Path
 from random import Random
+from string import ascii_lowercase
 
 import pytest
 from hypothesis import given, settings
@@ -102,9 +104,6 @@ class Project:
 
     def list_parts(self) -> list[Path]:
         return sorted(self.words.iterdir()) if self.words.is_dir() else []
-
-    def list_paths(self) -> list[str]:
-        return [each.file.path for each in self.find(self.words)]
 
 
 @pytest.fixture
@@ -292,14 +291,35 @@ def make_part(name: int, words: bytes = b"word") -> word_index.IndexPart:
     return word_index.IndexPart([name.to_bytes(20, "big")], builder.finish())
 
 
-def test_many_small_parts_are_made_anew_as_one(tmp_path: Path) -> None:
+def test_many_small_parts_are_made_anew_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_index, "SMALL_PART_BYTES", 10_000)
     index = WordIndex(tmp_path / WORDS_FOLDER)
     index.save_part(make_part(0, b" ".join(b"x" * n for n in range(1, 500))))
     (large,) = index.list_parts()
-    for number in range(1, word_index.MOST_PARTS + 1):
+    for number in range(1, word_index.MOST_SMALL_PARTS + 1):
         index.save_part(make_part(number))
+    assert len(index.list_parts()) == word_index.MOST_SMALL_PARTS + 1
+    index.save_part(make_part(100))
     assert large in index.list_parts()
-    assert len(index.list_parts()) == word_index.MOST_PARTS // 2 + 1
+    assert len(index.list_parts()) == 2
+
+
+def test_one_step_writes_no_more_than_the_index_may_take(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "MOST_FOLDER_BYTES", 1)
+    monkeypatch.setattr(word_table, "_FULL_TEXTS", 10)
+    project.find(project.words)
+    assert len(project.list_parts()) == 1
+    project.require_same()
+
+
+def test_only_the_owner_of_the_jobs_keeps_an_index(project: Project) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a directory to somebody else")
+    os.chown(project.folder, 12_345, 12_345)
+    project.require_same()
+    assert not project.words.exists()
 
 
 def test_what_was_not_used_for_long_is_removed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,18 +349,21 @@ def test_little_new_text_is_not_worth_a_part(project: Project, monkeypatch: pyte
     assert project.list_parts() == []
 
 
+def make_words(count: int, letters: int) -> Iterator[bytes]:
+    return (bytes(word) for word in islice(product(ascii_lowercase.encode(), repeat=letters), count))
+
+
 def test_a_table_of_random_words_is_bounded() -> None:
-    text = " ".join("".join(chr(97 + (n // 26**k) % 26) for k in range(5)) for n in range(1_000_000))
     builder = WordTableBuilder()
-    builder.add_text(text.encode())
+    builder.add_text(b" ".join(make_words(400_000, 4)))
     table = builder.finish()
     assert len(table.starts) == word_table.MOST_WORDS
-    assert len(table.words) < 6 * word_table.MOST_WORDS
+    assert len(table.words) < 5 * word_table.MOST_WORDS
     texts = 1
     while not builder.is_full:
-        builder.add_text(" ".join(f"{chr(97 + texts)}{word}" for word in text[: 6 * 50_000].split()).encode())
+        builder.add_text(b" ".join(b"%c%b" % (65 + texts, word) for word in make_words(20_000, 4)))
         texts += 1
-    assert texts < 20
+    assert texts < 30
 
 
 def test_a_word_that_fills_a_file_counts_up_to_a_limit() -> None:

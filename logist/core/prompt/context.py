@@ -26,7 +26,7 @@ class Given:
     changes: Sequence[Change] = ()
     changes_omitted: int = 0
     structure: str = ""
-    """The directories and files of the workspace, two levels deep, as a tree."""
+    """The directories and files of the workspace, two levels deep, as a tree; then excerpts of its key files."""
     relevant: Sequence[Relevant] = ()
     unsearched: str = ""
     """A sentence about the files that were not searched for relevant ones."""

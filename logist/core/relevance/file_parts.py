@@ -43,6 +43,8 @@ LEAST = 0.15
 """Parts below this share of the best score are left out, because they are not worth their tokens."""
 MANY = 2_000
 """So many occurrences of a word are looked at; more in one file say little about where to look."""
+MOST_SHRUNK = 3
+"""So many parts that don't fit are reduced to the surroundings of their matches; scraps of more say little."""
 GAP = "..."
 
 
@@ -74,10 +76,16 @@ def show_file(text: str, matches: Matches, room: int, *, headings: bool = False)
     found = _find_hits(file, matches)
     page = _Page(file, found.columns)
     reserved = min(room // OUTLINE_SHARE, MAX_OUTLINE, sum(map(measure_name, file.definitions)))
-    for block in _list_blocks(file, found):
-        if not page.add(block, room - reserved):
-            for piece in _shrink_block(block, file, found):
-                page.add(piece, room - reserved)
+    crowded_out = 0
+    for passage in _list_passages(file, found):
+        if page.add(passage, room - reserved):
+            continue
+        crowded_out += 1
+        if crowded_out > MOST_SHRUNK:
+            break
+        for piece in _shrink_passage(passage, file, found):
+            page.add(piece, room - reserved)
+    page.fill_holes(room - reserved)
     page.add_outline(file.definitions, min(room, page.used + MAX_OUTLINE))
     return FileParts(page.render(), len(file.lines))
 
@@ -182,7 +190,7 @@ def _find_names(file: _FileLines, keywords: Sequence[Keyword]) -> dict[int, set[
 
 
 @dataclass(frozen=True)
-class _Block:
+class _Passage:
     """Lines that are shown together."""
 
     first: int
@@ -195,24 +203,24 @@ class _Block:
     """The keywords in the name of the definition that it is."""
 
 
-def _list_blocks(file: _FileLines, found: _Hits) -> list[_Block]:
+def _list_passages(file: _FileLines, found: _Hits) -> list[_Passage]:
     """Return the parts that match, the best first; the beginning of the file if nothing matches or is defined."""
-    blocks = [*_iter_blocks(file, found)]
+    passages = [*_iter_passages(file, found)]
     scores = {
-        block: found.score(block.hits, block.named)
-        / (1 - LENGTH + LENGTH * (block.last - block.first + 1) / USUAL)
-        for block in blocks
+        passage: found.score(passage.hits, passage.named)
+        / (1 - LENGTH + LENGTH * (passage.last - passage.first + 1) / USUAL)
+        for passage in passages
     }
-    wanted = {block for block in blocks if not found.named_lines.isdisjoint(block.hits)}
+    wanted = {passage for passage in passages if not found.named_lines.isdisjoint(passage.hits)}
     least = LEAST * max(scores.values(), default=0.0)
-    ranked = sorted(blocks, key=lambda block: (block not in wanted, -scores[block], block.first))
-    kept = [block for block in ranked if block in wanted or scores[block] >= least]
+    ranked = sorted(passages, key=lambda passage: (passage not in wanted, -scores[passage], passage.first))
+    kept = [passage for passage in ranked if passage in wanted or scores[passage] >= least]
     if kept or file.definitions:
         return kept
-    return [_Block(0, min(HEAD, len(file.lines)) - 1)]
+    return [_Passage(0, min(HEAD, len(file.lines)) - 1)]
 
 
-def _iter_blocks(file: _FileLines, found: _Hits) -> Iterator[_Block]:
+def _iter_passages(file: _FileLines, found: _Hits) -> Iterator[_Passage]:
     """Yield definitions of a fitting size with matches in them, and groups of other lines with matches."""
     inside: dict[int, list[int]] = {}
     definitions: dict[int, Definition] = {}
@@ -236,15 +244,15 @@ def _iter_blocks(file: _FileLines, found: _Hits) -> Iterator[_Block]:
     for first, lines in inside.items():
         one = definitions[first]
         named = frozenset().union(*(found.names.get(line, ()) for line in lines))
-        yield _Block(file.find_beginning(one), one.last, _list_above(file, one.first), tuple(lines), named)
+        yield _Passage(file.find_beginning(one), one.last, _list_above(file, one.first), tuple(lines), named)
 
 
-def _build_group(file: _FileLines, found: _Hits, lines: Sequence[int], before: int, after: int) -> _Block:
+def _build_group(file: _FileLines, found: _Hits, lines: Sequence[int], before: int, after: int) -> _Passage:
     """Return the lines around matches, up to the ends of the definition that they are in."""
     around = file.list_around(lines[0])
     start, end = (around[0].first, around[0].last) if around else (0, len(file.lines) - 1)
     named = frozenset().union(*(found.names.get(line, ()) for line in lines))
-    return _Block(
+    return _Passage(
         max(start, lines[0] - before),
         max(lines[-1], min(end, lines[-1] + (HEAD if named else after))),
         _list_above(file, lines[0]),
@@ -257,9 +265,9 @@ def _list_above(file: _FileLines, line: int) -> tuple[int, ...]:
     return tuple(one.first for one in file.list_around(line) if one.first != line)
 
 
-def _shrink_block(block: _Block, file: _FileLines, found: _Hits) -> list[_Block]:
-    """Return the surroundings of single matches of a block for which there is no room, the best first."""
-    lines = sorted(block.hits, key=lambda line: (line not in found.named_lines, -found.score([line]), line))
+def _shrink_passage(passage: _Passage, file: _FileLines, found: _Hits) -> list[_Passage]:
+    """Return the surroundings of single matches of a passage for which there is no room, the best first."""
+    lines = sorted(passage.hits, key=lambda line: (line not in found.named_lines, -found.score([line]), line))
     return [_build_group(file, found, [line], 1, 2) for line in lines]
 
 
@@ -274,17 +282,27 @@ class _Page:
         self._shown: dict[int, str] = {}
         self._outline: dict[int, Definition] = {}
 
-    def add(self, block: _Block, room: int) -> bool:
-        """Add a block if there is room for it."""
-        lines = [*block.above, *range(block.first, block.last + 1)]
+    def add(self, passage: _Passage, room: int) -> bool:
+        """Add a passage if there is room for it."""
+        lines = [*passage.above, *range(passage.first, passage.last + 1)]
         new = {line: self._format(line) for line in lines if line not in self._shown}
         # A gap before and after it, and after each line above it.
-        size = sum(map(_measure, new.values())) + (2 + len(block.above)) * _measure(GAP)
+        size = sum(map(_measure, new.values())) + (2 + len(passage.above)) * _measure(GAP)
         if self.used + size > room:
             return False
         self._shown |= new
         self.used += size
         return True
+
+    def fill_holes(self, room: int) -> None:
+        """Show single lines between others: the mark of a gap would take nearly as much room."""
+        for line in sorted(self._shown):
+            if line + 1 not in self._shown and line + 2 in self._shown:
+                text = self._format(line + 1)
+                size = _measure(text) - _measure(GAP)
+                if self.used + size <= room:
+                    self._shown[line + 1] = text
+                    self.used += size
 
     def add_outline(self, definitions: Sequence[Definition], room: int) -> None:
         """Name as many of the other definitions as there is room for: outer ones first, spread over the file."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice
 
@@ -18,7 +18,7 @@ from logist.core.relevance.occurrences import make_finder
 from logist.core.relevance.words import Keyword
 from logist.quick_tuple import NamedTuple
 
-MOST_WORDS = 50_000
+MOST_WORDS = 20_000
 """Different words of one text that are counted, from its beginning; a text with more is data."""
 MOST_COUNT = 255
 """A word counts at most so often in one text."""
@@ -48,17 +48,24 @@ class WordTable(NamedTuple):
     def count_keywords(self, keywords: Sequence[Keyword]) -> dict[int, dict[int, int]]:
         """Return for each text that contains any of the keywords how often it contains them, by their numbers."""
         counts: dict[int, dict[int, int]] = defaultdict(dict)
-        low, starts, ends, postings = self.words.lower(), self.starts, self.ends, self.postings
+        words, low, starts = self.words, self.words.lower(), self.starts
         for column, keyword in enumerate(keywords):
-            in_texts: dict[int, int] = {}
-            for place in make_finder(keyword)(self.words, low):
-                number = bisect_right(starts, place) - 1
-                for posting in postings[ends[number - 1] if number else 0 : ends[number]]:
-                    text = posting >> _SHIFT
-                    in_texts[text] = in_texts.get(text, 0) + (posting & MOST_COUNT)
-            for text, count in in_texts.items():
+            places = make_finder(keyword)(words, low)
+            numbers = Counter(bisect_right(starts, place) - 1 for place in places)
+            for text, count in self._sum_postings(numbers).items():
                 counts[text][column] = count
         return counts
+
+    def _sum_postings(self, numbers: Mapping[int, int]) -> dict[int, int]:
+        """Return by text how often it contains some words, from their numbers and how often each is to be counted."""
+        ends, postings = self.ends, self.postings
+        totals: dict[int, int] = {}
+        get = totals.get
+        for number, times in numbers.items():
+            for posting in postings[ends[number - 1] if number else 0 : ends[number]]:
+                text = posting >> _SHIFT
+                totals[text] = get(text, 0) + (posting & MOST_COUNT) * times
+        return totals
 
 
 class WordTableBuilder:

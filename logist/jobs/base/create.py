@@ -26,7 +26,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, Position, replace_file
-from logist.workspace import Workspace
+from logist.workspace import KnownStart, Workspace
 from logist.workspace.checkpoint import kept_packs
 
 
@@ -51,6 +51,8 @@ class ChildOrigin:
     workspace: Path
     commit: str
     flow: Workflow | None
+    known: KnownStart | None = None
+    """Shared by the children of one step."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def fill_job(project: ProjectContext, job: JobDir, plan: PlannedJob, kept: Path)
     after = steward.apply_command(Kind.CREATE, None, command, effective, routed=route)
     workspace = project.open_workspace(job)
     start = (
-        workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
+        workspace.populate_from_parent(child.git_dir, child.commit, child.workspace, child.known)
         if child
         else workspace.populate(plan.source, kept, project.settings.workspace.history)
     )

@@ -376,7 +376,10 @@ def _add_surroundings(
     if "repo_structure" in required or "relevant_files" in required:
         survey = workspace.survey_files(rules.excluded_paths, state.start_checkpoint)
         if "repo_structure" in required:
-            parts |= {"structure": workspace.describe_structure(survey), "unlisted": survey.unlisted}
+            tree = workspace.describe_structure(survey)
+            excerpts = workspace.describe_key_files(survey, project.redact_lines)
+            structure = "\n\n".join(text for text in (tree, excerpts) if text)
+            parts |= {"structure": structure, "unlisted": survey.unlisted}
         if "relevant_files" in required:
             parts["unsearched"] = workspace.describe_unsearched(survey)
             parts["relevant"] = workspace.find_relevant(

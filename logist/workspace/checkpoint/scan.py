@@ -12,7 +12,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 
 from logist.digests import compute_sha256
@@ -139,6 +139,18 @@ class FileTable:
         """Return the times of the last change of the files, in nanoseconds, in the order of the paths."""
         return self._list_column(_CTIME)
 
+    def keep_reliable_stamps(self, since: int) -> FileTable:
+        """Return the same without the stamps of files that may change again with the same stamp: those that changed in
+        the same tick as `since`, or later.
+        """
+        unreliable = [at for at, time in enumerate(self.list_ctimes()) if time >= since]
+        if not unreliable:
+            return self
+        stamps = bytearray(self.stamps)
+        for at in unreliable:
+            stamps[at * STAMP.size : (at + 1) * STAMP.size] = UNSURE
+        return replace(self, stamps=bytes(stamps))
+
     def _list_column(self, column: int) -> list[int]:
         numbers = array("q")
         numbers.frombytes(self.stamps)
@@ -225,6 +237,10 @@ def _fit_number(number: int) -> int:
     inode number.
     """
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+UNSURE = pack_stamp(FileStamp(-1, 0, 0, 0, 0))
+"""In a table: this file must be read, whatever its stamp is now."""
 
 
 class _Walk:

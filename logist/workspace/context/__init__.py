@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         build_hidden_patterns,
         describe_unsearched,
         explain_withheld,
+        format_excerpts,
         format_structure,
         survey_workspace,
     )
@@ -44,6 +45,7 @@ __all__ = [
     "explain_listed",
     "explain_withheld",
     "find_relevant_files",
+    "format_excerpts",
     "format_structure",
     "survey_workspace",
 ]
@@ -60,6 +62,7 @@ load_on_use(
             "build_hidden_patterns",
             "describe_unsearched",
             "explain_withheld",
+            "format_excerpts",
             "format_structure",
             "survey_workspace",
         ),

@@ -16,7 +16,7 @@ from logist.core.relevance.words import Keyword
 from logist.digests import start_hash
 from logist.quick_dataclass import dataclass
 from logist.workspace.context.descending import Descent
-from logist.workspace.context.word_index import LEAST_BYTES, IndexPart, WordIndex
+from logist.workspace.context.word_index import LEAST_BYTES, MOST_FOLDER_BYTES, IndexPart, WordIndex
 from logist.workspace.files import safe_open
 
 MAX_BYTES = 400_000_000
@@ -91,49 +91,42 @@ def count_words(
     is known: the counts always come from a `WordTable`, from the disk or made just now.
     """
     part_names = known.index.list_parts()
-    ids = {path: known.ids[path] for path in chosen if path in known.ids}
+    ids = {path: name for path in chosen if (name := known.ids.get(path))}
     if part_names:  # otherwise all files are read anyway
         unknown = [path for path in chosen if path not in ids]
         ids |= {path: known.name_content(data) for path, data in _read_files(top, files, unknown)}
-    waiting: dict[bytes, list[str]] = {}
-    for path, content in ids.items():
-        waiting.setdefault(content, []).append(path)
-    texts: dict[str, Text] = {}
-    for part_name in part_names:
-        part = known.index.load_part(part_name) if waiting else None
-        if part is not None and _count_part(part, waiting, files, keywords, texts):
-            known.index.mark_used(part_name)
-    unread = {path for paths in waiting.values() for path in paths}
-    new = [path for path in chosen if path in unread or path not in ids]
+    missing = set(ids.values())
+    counts = _look_up_counts(known.index, part_names, missing, keywords)
+    texts = {path: Text(counts[name], files[path]) for path, name in ids.items() if name in counts}
+    new = [path for path in chosen if path not in ids or ids[path] in missing]
+    room = MOST_FOLDER_BYTES
     for part, paths, size in _iter_new_parts(top, files, new, known):
-        _count_part(part, paths, files, keywords, texts)
-        if size >= LEAST_BYTES:
-            known.index.save_part(part)
+        for number, count in part.table.count_keywords(keywords).items():
+            texts.update((path, Text(count, files[path])) for path in paths[number])
+        if size >= LEAST_BYTES and room > 0:
+            room -= known.index.save_part(part)
     return texts
 
 
-def _count_part(
-    part: IndexPart,
-    waiting: dict[bytes, list[str]],
-    files: Mapping[str, int],
-    keywords: Sequence[Keyword],
-    texts: dict[str, Text],
-) -> bool:
-    """Add the texts of the waiting files that a part contains, which wait no longer; return whether there are any."""
-    taken = [(number, waiting.pop(name)) for number, name in enumerate(part.ids) if name in waiting]
-    if not taken:
-        return False
-    counts = part.table.count_keywords(keywords)
-    for number, paths in taken:
-        if number in counts:
-            texts.update((path, Text(counts[number], files[path])) for path in paths)
-    return True
+def _look_up_counts(
+    index: WordIndex, part_names: Sequence[str], missing: set[bytes], keywords: Sequence[Keyword]
+) -> dict[bytes, Mapping[int, int]]:
+    """Return the counts of the contents that the index has, by their ids, and remove these ids from `missing`."""
+    found: dict[bytes, Mapping[int, int]] = {}
+    for part_name in part_names:
+        part = index.load_part(part_name) if missing else None
+        if part is not None and not missing.isdisjoint(part.ids):
+            counts = part.table.count_keywords(keywords)
+            found.update((part.ids[number], count) for number, count in counts.items())
+            missing.difference_update(part.ids)
+            index.mark_used(part_name)
+    return found
 
 
 def _iter_new_parts(
     top: int, files: Mapping[str, int], paths: Sequence[str], known: KnownTexts
-) -> Iterator[tuple[IndexPart, dict[bytes, list[str]], int]]:
-    """Read files; yield parts of the index, each with the files that it contains, by their ids, and their size."""
+) -> Iterator[tuple[IndexPart, list[list[str]], int]]:
+    """Read files; yield parts of the index, each with the files that have each of its contents, and their size."""
     builder, inside, size = WordTableBuilder(), dict[bytes, list[str]](), 0
     for path, data in _read_files(top, files, paths):
         name = known.name_content(data)
@@ -144,10 +137,10 @@ def _iter_new_parts(
         builder.add_text(b"" if _is_binary(data) else data)
         size += len(data)
         if builder.is_full:
-            yield IndexPart(list(inside), builder.finish()), inside, size
+            yield IndexPart(list(inside), builder.finish()), list(inside.values()), size
             builder, inside, size = WordTableBuilder(), {}, 0
     if inside:
-        yield IndexPart(list(inside), builder.finish()), inside, size
+        yield IndexPart(list(inside), builder.finish()), list(inside.values()), size
 
 
 def find_definitions(

@@ -4,8 +4,8 @@ The index is a folder of parts. A part has the words of some contents, which it 
 out of date: it is written once, and read by all jobs of a project, whatever their workspaces contain. The folder is only
 a cache: it may be removed at any time, and any failure means that the files are read instead, with the same result.
 
-No process waits for another. Two that index the same files at the same time write the same part. There is nothing to
-merge: if there are many small parts, they are removed, and the next step makes one of what is still needed.
+No process waits for another. Two that index the same files at the same time write the same part. Nothing is merged: if
+there are many small parts, they are removed, and the next step makes one of what is still needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from logist.workspace.files import safe_open
 
 LEAST_BYTES = 1_000_000
 """Less new text than this is not worth a part: reading it takes a few milliseconds."""
-MOST_PARTS = 16
+SMALL_PART_BYTES = 4_000_000
+MOST_SMALL_PARTS = 16
 MOST_FOLDER_BYTES = 256_000_000
 """If the folder is larger, the parts that were not used for the longest time are removed."""
 MOST_PART_BYTES = 1 << 28
@@ -38,6 +39,8 @@ _ENDING = ".words"
 _NEW = ".new-"
 _ABANDONED_SECONDS = 3_600
 """A file that another process began to write so long ago is removed."""
+_REMOVALS = 3
+"""How often removing the folder is tried: another process may be adding a part."""
 _REMEMBERED_SECONDS = 86_400
 """How exactly a part remembers when it was used last."""
 
@@ -76,11 +79,16 @@ class WordIndex:
             ):
                 os.utime(name, dir_fd=folder, follow_symlinks=False)
 
-    def save_part(self, part: IndexPart) -> None:
-        """Add a part, if that is possible, and remove others if there are too many or too large ones."""
+    def save_part(self, part: IndexPart) -> int:
+        """Add a part, if that is possible, and remove others if there are too many; return the bytes written.
+
+        Only the owner of the jobs keeps an index: what another user creates, they could not use or remove.
+        """
         if self._folder is None:
-            return
+            return 0
         with suppress(OSError):
+            if os.stat(self._folder.parent).st_uid != os.geteuid():
+                return 0
             with suppress(FileExistsError):
                 os.mkdir(self._folder, 0o700)
             with self._open_folder() as folder:
@@ -89,6 +97,8 @@ class WordIndex:
                 name = compute_sha256(data)[:32] + _ENDING
                 _write_file(folder, name, data)
                 _remove_surplus(folder, newest=name)
+                return len(data)
+        return 0
 
     @contextmanager
     def _open_folder(self) -> Iterator[int]:
@@ -102,18 +112,24 @@ class WordIndex:
 
 def remove_index(folder: Path) -> None:
     """Remove the index with everything in it; a link is removed, not followed. Raises OSError."""
-    try:
-        with safe_open.open_root(folder) as opened:
-            for name in os.listdir(opened):
-                with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=opened)
-        os.rmdir(folder)
-    except FileNotFoundError:
-        return
-    except OSError:
-        if not os.path.islink(folder):
-            raise
-        os.unlink(folder)
+    for remaining in reversed(range(_REMOVALS)):
+        try:
+            _empty_folder(folder)
+            os.rmdir(folder)
+        except FileNotFoundError:
+            return
+        except OSError:
+            if os.path.islink(folder):
+                os.unlink(folder)
+            elif not remaining:
+                raise
+
+
+def _empty_folder(folder: Path) -> None:
+    with safe_open.open_root(folder) as opened:
+        for name in os.listdir(opened):
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=opened)
 
 
 def list_parts_unused_since(folder: Path, since: str | None) -> list[Path]:
@@ -219,9 +235,8 @@ def _remove_surplus(folder: int, newest: str) -> None:
         if room < 0:
             surplus.append(part)
             room += part.size
-    if len(parts) - len(surplus) > MOST_PARTS:
-        left = sorted((part for part in old if part not in surplus), key=lambda part: part.size)
-        surplus += left[: MOST_PARTS // 2]
+    small = [part for part in old if part.size < SMALL_PART_BYTES]
+    surplus += small if len(small) >= MOST_SMALL_PARTS else []
     for part in surplus:
         with suppress(FileNotFoundError):
             os.unlink(part.name, dir_fd=folder)

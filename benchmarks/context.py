@@ -9,6 +9,10 @@ How good the list of files is, on past bug fixes of public repositories (see con
 
     python benchmarks/context.py --repos DIR [--misses] [--reports]
 
+What a budget for their texts shows of the right files, and what it costs:
+
+    python benchmarks/context.py --repos DIR --budgets [5000 20000 ...] [--limits 5 10]
+
 DIR has clones with their history, bare or not, named OWNER+NAME or OWNER+NAME.git. They are only read.
 """
 
@@ -33,6 +37,7 @@ from logist.config.settings import ContextRules
 from logist.core.relevance import Task
 from logist.workspace import Workspace
 
+BUDGETS = (5_000, 10_000, 15_000, 20_000, 30_000, 50_000)
 TRACKED = "tracked.txt"
 EDITED = "edited.py"
 
@@ -201,6 +206,21 @@ def main() -> None:
         action="store_true",
         help="with --repos: 20 bug reports as the tasks, instead of subjects of commits",
     )
+    parser.add_argument(
+        "--budgets",
+        type=int,
+        nargs="*",
+        metavar="TOKENS",
+        help="with --repos: compare these values of context.relevant_files_tokens",
+    )
+    parser.add_argument(
+        "--limits",
+        type=int,
+        nargs="+",
+        default=[context_fixes.FILES],
+        metavar="N",
+        help="with --budgets: compare these values of context.relevant_files_limit, too",
+    )
     options = parser.parse_args()
     if options.repos:
         if options.tuning:
@@ -208,6 +228,9 @@ def main() -> None:
             context_fixes.evaluate(options.repos, fixes, ["logist"], misses=options.misses)
             return
         fixes = context_fixes.load_reports() if options.reports else context_fixes.load_fixes()
+        if options.budgets is not None:
+            context_fixes.compare_budgets(options.repos, fixes, options.limits, options.budgets or BUDGETS)
+            return
         context_fixes.evaluate(options.repos, fixes, [*context_fixes.LISTERS], misses=options.misses)
         return
     head = ["files", "MB", "walk s", "first s", "after an edit s", "index MB"]

@@ -74,6 +74,7 @@ SETTINGS = (
     "context.max_total_bytes",
     "context.prior_attempts_limit",
     "context.relevant_files_limit",
+    "context.relevant_files_tokens",
     "history.rotate_at",
     "limits.cost_threshold",
     "limits.max_allowed_iterations",

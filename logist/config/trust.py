@@ -52,7 +52,12 @@ HARMLESS = frozenset(
         "review.enabled",
         # The content of prompts, the format of answers, and what `job export` removes from a local file.
         *("context.max_file_bytes", "context.max_total_bytes", "context.listing_limit"),
-        *("context.budget_tokens", "context.relevant_files_limit", "context.prior_attempts_limit"),
+        *(
+            "context.budget_tokens",
+            "context.relevant_files_limit",
+            "context.relevant_files_tokens",
+            "context.prior_attempts_limit",
+        ),
         "context.excluded_paths",
         *("context.custom_instructions", "response_format", "redact.patterns"),
     )

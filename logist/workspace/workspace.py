@@ -50,6 +50,7 @@ from logist.workspace.reading import NAMED, NO_GIT, WorkspaceReader, require_dir
 
 if TYPE_CHECKING:
     from logist.core.model import Change
+    from logist.core.prompt.search_report import SearchReport
     from logist.core.prompt.shown_files import FileText, Relevant
     from logist.core.relevance import Task
     from logist.workspace.checkpoint.objects import Tree, TreeListing
@@ -502,13 +503,14 @@ class Workspace(WorkspaceReader):
         known: Collection[str] = (),
         source: str | None = None,
         first: str | None = None,
+        report: SearchReport | None = None,
     ) -> list[Relevant]:
         """Return at most `limit` files that are relevant for a task, the best first; without those in `known`, which
         the prompt contains anyway.
 
         `redact` removes secrets from a whole text and keeps its line breaks: of large files, only parts are shown.
         `source` is the user's repository and `first` the job's first checkpoint, if it is a commit of the source: the
-        commits before it help to find the files.
+        commits before it help to find the files. `report` is filled for `explain_file`.
         """
         past = context.SourceHistory(Path(source), first, self.git.path) if source and first else None
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
@@ -516,7 +518,17 @@ class Workspace(WorkspaceReader):
             texts = context.KnownTexts(
                 context.WordIndex(self.words), baseline.find_unchanged_ids(self.git, survey.stamps)
             )
-            return context.find_relevant_files(self.root, survey, task, bounds, redact, known, past, texts)
+            return context.find_relevant_files(
+                self.root, survey, task, bounds, redact, known, past, texts, report
+            )
+
+    def explain_file(
+        self, report: SearchReport, path: str, excluded: Sequence[str]
+    ) -> context.FileExplanation:
+        """Explain why a file is among those of `find_relevant`, or why not."""
+        with self._wrap_os_errors():
+            caches = [*map(os.fsdecode, self.caches)]
+            return context.explain_file(self.root, report, path, caches, excluded)
 
     def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
         """Return the paths named by an agent whose text must not be in a prompt, each with the reason:

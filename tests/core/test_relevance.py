@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import prod
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from logist.core.relevance.mentions import MANY_DIRECTORIES, find_mentions
 from logist.core.relevance.occurrences import count_definitions, make_finder
 from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
 from logist.core.relevance.ranking import Names, Text, rank_files
+from logist.core.relevance.ranking_report import RankingReport
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
 from logist.core.relevance.word_table import WordTableBuilder
 from logist.core.relevance.words import (
@@ -125,6 +127,8 @@ ABOVE = ["src", "src/api", "lib", "docs", "tests", "tests/api", "src/[id]", "pac
         ('File "/home/ada/clone/src/api/users.py", line 3', [["src/api/users.py"]]),
         (r"src\api\users.py", [["src/api/users.py"]]),
         ("./src/app.py and a/src/app.py", [["src/app.py"], ["src/app.py"]]),
+        ("at load (src/app.py:12:5)", [["src/app.py"]]),
+        ("at lib.Parser.parse(Parser.java:12)", [["lib/Parser.java"]]),
         ("the Makefile", [["Makefile"]]),
         ("src.api.users", [["src/api/users.py"]]),
         ("api.users.sign_in()", [["src/api/users.py"]]),
@@ -234,6 +238,33 @@ RANKED = [
 @pytest.mark.parametrize(("files", "first"), [row[1:] for row in RANKED], ids=[row[0] for row in RANKED])
 def test_files_are_ranked(files: dict[str, str], first: str) -> None:
     assert ranked(Task("Parser and lexer"), files)[0] == first
+
+
+def test_the_points_and_factors_of_a_file_make_up_its_score() -> None:
+    files = {
+        "parser.py": "def parser(): lexer",
+        "parser/tests/test_lexer.py": "parser",
+        "docs/lexer.md": "lexer " * 3,
+        "vendor/parser.js": "lexer",
+        "old.py": "",
+        "b/lexer.py": "",
+    }
+    report = RankingReport()
+    votes = {"old.py": Vote(0.5, (0, 1)), "parser.py": Vote(0.2, (1,))}
+    ranked(Task("Parser and lexer"), files, votes=votes, directories=["b"], report=report)
+    assert files.keys() == report.scores.keys()
+    for path, score in report.scores.items():
+        factor = prod(each.value for each in report.list_factors(path))
+        assert sum(each.points for each in report.list_points(path)) * factor == pytest.approx(
+            score, abs=1e-5
+        )
+    assert {each.place for path in files for each in report.list_points(path)} == {
+        *("name", "definitions", "text", "past commits", "directory", "a test or page about it"),
+    }
+    assert [(each.word, each.files) for each in report.words] == [("parser", 2), ("lexer", 3)]
+    assert report.floor == pytest.approx(max(report.scores.values()) / 10)
+    (reason,) = report.list_factors("docs/lexer.md")
+    assert reason == (0.3, "vendored, generated, or not code")
 
 
 def test_a_directory_that_is_named_and_a_wish_for_tests_change_the_order() -> None:

@@ -78,6 +78,18 @@ def test_a_role_is_told_what_it_asks_for(bench: MakeBench, asked: list[str] | No
     assert ("context" in sent.metadata) is (asked is not None)
 
 
+def test_the_text_of_relevant_files_is_limited_but_not_that_of_files_of_the_job(bench: MakeBench) -> None:
+    one = bench([answer()], {"context": {"relevant_files_tokens": 10}})
+    poet(one, context_requirements=["relevant_files"])
+    one.create(prompt="Mend poem.txt and song.txt.", role="Poet", review=False, files=["own.txt"])
+    write(one, poem_txt="rose\n" * 7, song_txt="rose\n", own_txt="rose\n" * 2_000)
+    assert set(sources(one)) == {*FIRST, "relevant_files", "relevant:song.txt", "file:own.txt", "contract"}
+    _, plan = next_request.preview_request(one.project, "j", Choice())
+    assert not isinstance(plan, Halt | Idle)
+    assert "- poem.txt: named in the task (text not shown" in plan.request.prompt
+    assert "rose\n" * 2_000 in plan.request.prompt
+
+
 def test_a_role_is_told_of_earlier_runs_and_other_jobs_if_it_asks(bench: MakeBench) -> None:
     retry = [answer(command("RETRY", summary=f"Try {number} failed.")) for number in (1, 2)]
     one = bench([*retry, answer(), answer()])

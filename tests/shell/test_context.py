@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from logist.core.prompt.prompt import Relevant
+from logist.core.prompt.search_report import SearchReport
 from logist.core.relevance import Task
 from logist.core.relevance.words import find_keywords
 from logist.core.secrets import redact as secrets
 from logist.workspace import Workspace
-from logist.workspace.context import FileSurvey, choosing, searching, showing, walking
+from logist.workspace.context import FileExplanation, FileSurvey, choosing, searching, showing, walking
 from logist.workspace.context.descending import Descent
 from logist.workspace.files import safe_open
 from logist.workspace.git import Git
@@ -318,7 +319,7 @@ def test_past_commits_of_the_source_help_to_find_files(root: Path, tmp_path: Pat
     first = workspace(root).populate(source)
     write(source, "a.py", text="z\n")
     git(source, "commit", "--quiet", "--all", "--message", "Refunds again")  # later than the job
-    past = {"source": str(source), "first": first}
+    past: dict[str, Any] = {"source": str(source), "first": first}
     for task, bare in (("Refund twice", False), ("Refund twice", True)):
         if bare:
             git(tmp_path, "clone", "--quiet", "--bare", str(source), "bare.git")
@@ -360,7 +361,7 @@ def test_a_file_without_room_for_its_text_is_listed(root: Path) -> None:
         "rosebud0.txt": 900, "rosebud1.txt": 0, "rosebud2.txt": 300, "rosebud3.txt": 0
     }  # fmt: skip
     assert {one.file.note for one in found if one.file.text is None} == {
-        "text not shown: the texts of the other files fill context.max_total_bytes"
+        "text not shown: the texts of the other files take all the room"
     }
     assert all(one.reason == "name contains rosebud" for one in found)
 
@@ -385,8 +386,24 @@ def test_a_file_that_does_not_fit_into_what_is_left_is_shown_as_parts(root: Path
     assert first.file.text == (root / "a.txt").read_text()
     assert (second.file.text or "").startswith(f"  1  {MARK}\n  2  words of a file\n")
     assert len(first.file.text) + len(second.file.text or "") <= 2_500
-    (_, second) = relevant(root, MARK, max_total_bytes=2_000)
+    first, second = relevant(root, MARK, max_total_bytes=650)
+    assert (first.file.text or "").startswith(f"  1  {MARK}\n")
     assert second.file.note == choosing.NO_ROOM
+
+
+def test_the_best_file_does_not_take_all_the_room(root: Path) -> None:
+    write(root, f"{MARK}.py", text="".join(f"def {MARK}{n}():\n    return {n}\n" for n in range(1_000)))
+    write(root, *(f"{n}.py" for n in range(9)), text=f"{MARK}\n")
+    best, *others = relevant(root, MARK, max_total_bytes=9_000)
+    assert {each.file.text for each in others} == {f"{MARK}\n"}
+    room = 9_000 - 9 * len(f"{MARK}\n")
+    assert room - 600 < len(best.file.text or "") <= room
+
+
+def test_room_that_is_left_completes_files(root: Path) -> None:
+    write(root, f"{MARK}.py", text=f"{MARK}\n" + "x\n" * 1_000)
+    (only,) = relevant(root, MARK, max_total_bytes=2_100)
+    assert (only.file.text, only.file.note) == ((root / f"{MARK}.py").read_text(), None)
 
 
 def test_a_traceback_shows_its_line_of_a_large_file(root: Path) -> None:
@@ -568,3 +585,76 @@ def test_what_is_above_two_directories_is_opened_once(root: Path, monkeypatch: p
         assert os.path.samestat(os.fstat(way.open_path("a")), os.stat(root / "a"))
     assert opened == [b"a", b"b", b"c", b"d", b"e", b"f", b"gone", b"a"]
     assert os.listdir("/proc/self/fd") == before
+
+
+def explain(root: Path, path: str, excluded: Sequence[str] = (), **more: Any) -> FileExplanation:
+    report = SearchReport()
+    relevant(root, Task("Parser", "See .env."), excluded, report=report, **more)
+    return workspace(root).explain_file(report, path, excluded)
+
+
+LIMITED = "rank 3: at most 2 are listed (context.relevant_files_limit)"
+NOTHING_COUNTS = "no word of the task is in its name or text, and no past commit about it has changed it"
+
+
+@pytest.mark.parametrize(
+    ("path", "listed", "why"),
+    [
+        (".env", True, "named in the task"),
+        ("parser.py", True, "name contains parser"),
+        ("./parser.py", True, "name contains parser"),
+        ("src/parser.py", False, LIMITED),
+        ("other.py", False, NOTHING_COUNTS),
+        ("uv.lock", False, "its score is below "),
+        ("id_rsa", False, "may contain secrets, by its name: not searched"),
+        ("parser.png", False, "binary, by its name: not searched"),
+        ("zeros.py", False, "not text: 2 bytes"),
+        ("large.py", False, "not searched: 3,000,000 bytes, at most 2,000,000 are read; no word in its name"),
+        ("build/parser.py", False, "git-ignored"),
+        ("private/parser.py", False, "excluded (context.excluded_paths)"),
+        ("node_modules/parser.py", False, "in a cache (workspace.caches)"),
+        ("link.py", False, "a link"),
+        ("sub/parser.py", False, "sub is another git repository"),
+        ("src", False, "a directory: name a file in it"),
+        ("src/", False, "a directory: name a file in it"),
+        (
+            "known.py",
+            False,
+            "in the prompt anyway: a file of the job (files), or evidence of the last answer",
+        ),
+        ("gone.py", False, "not found in the workspace"),
+        ("lib/parser.py", False, "not found in the workspace; did you mean parser.py or src/parser.py?"),
+        ("../outside.py", False, "not found in the workspace"),
+        ("", False, "not found in the workspace"),
+    ],
+)
+def test_why_a_file_is_listed_or_not(root: Path, path: str, listed: bool, why: str) -> None:
+    write(root, "parser.py", "src/parser.py", "private/parser.py", "node_modules/parser.py", text="parser")
+    write(root, "build/parser.py", ".env", "id_rsa", "parser.png", "sub/parser.py", "known.py", text="parser")
+    write(root, "uv.lock", text=f"parser {'x ' * 9_000}")
+    write(root, *(f"{number}.txt" for number in range(20)), "other.py", text="other")
+    write(root, ".gitignore", text="build/\n")
+    write(root, "sub/.git/HEAD", text="")
+    write(root, "large.py", text="parser " + "x" * 2_999_993)
+    (root / "zeros.py").write_bytes(b"\0\0")
+    (root / "link.py").symlink_to("parser.py")
+    (root.parent / "outside.py").write_text("parser")
+    explained = explain(root, path, ["private"], limit=2, known=["known.py"])
+    assert explained.is_listed == listed
+    assert explained.why.startswith(why) if why.endswith(" ") or listed else explained.why == why
+    assert bool(explained.points) == bool(explained.score)
+
+
+def test_a_file_that_the_search_had_no_room_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(root, "a.py", "b.py", text="parser")
+    monkeypatch.setattr(searching, "MAX_BYTES", 10)
+    assert (
+        explain(root, "b.py").why
+        == "not searched: likelier files fill the limit of all texts; no word in its name"
+    )
+
+
+def test_a_walk_that_stopped_may_not_have_seen_a_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(root, "a.py", "b/c.py", text="parser")
+    monkeypatch.setattr(walking, "MAX_FILES", 1)
+    assert "was read: it has too many files" in explain(root, "b/d.py").why

@@ -13,6 +13,7 @@ from math import log, sqrt
 from logist.core.relevance.kinds import FileKind, name_subject
 from logist.core.relevance.occurrences import MANY
 from logist.core.relevance.past_commits import Vote
+from logist.core.relevance.ranking_report import Factor, RankedWord, RankingReport, WordPoints
 from logist.core.relevance.words import Focus, Keyword, split_name
 from logist.quick_dataclass import dataclass
 
@@ -164,12 +165,14 @@ def rank_files(
     votes: Mapping[str, Vote] = _NO_VOTES,
     directories: Sequence[str] = (),
     focus: Focus = _NOTHING_ELSE,
+    report: RankingReport | None = None,
 ) -> list[RankedFile]:
     """Return at most `most` files that contain a keyword, best first.
 
     `files`: all candidates; `searched`: how many of them were read; `find_definitions`: takes paths, and returns for each
     how often each keyword is in the name of something that the file defines; `votes`: those of past commits;
-    `directories`: those that the task mentions; `focus`: the kinds of files that the task is about.
+    `directories`: those that the task mentions; `focus`: the kinds of files that the task is about; `report`: is filled with all
+    scores, and how they came about.
     """
     worth = _Worth(keywords, names, texts, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
@@ -199,11 +202,45 @@ def rank_files(
         if path in scores:
             scores[path] += worth.score_definitions(counts)
     best = choose_best(likely, most)
+    if report is not None:
+        report.scores = {
+            path: -score for score, path in choose_best(scores.keys() | speakers.keys(), len(files))
+        }
+        report.floor = LEAST * max(report.scores.values(), default=0.0)
+        report.words = worth.list_words()
+        report.list_factors = lambda path: _list_factors(path, files[path], focus, places)
+
+        def list_points(path: str) -> list[WordPoints]:
+            points, speaker = worth.list_points(path, definitions.get(path, ())), speakers.get(path)
+            if speaker is not None:  # its share is not weighed by the kind of the file
+                share = BELONGING * scores[speaker] / _weigh_kind(files[path], focus)
+                points.append(WordPoints("a test or page about it", speaker, share))
+            return points
+
+        report.list_points = list_points
     return [
         RankedFile(path, -score, worth.explain_score(path, definitions.get(path, ()), speakers.get(path)))
         for score, path in best
         if score <= LEAST * best[0][0]
     ]
+
+
+def _list_factors(path: str, kind: FileKind, focus: Focus, places: tuple[str, ...]) -> list[Factor]:
+    """Return by what the points of a file are multiplied, with reasons for people."""
+    factors = []
+    if kind.worth != 1 and not (focus.prose and kind.prose):
+        factors.append(Factor(kind.worth, "vendored, generated, or not code"))
+    if kind.test and not focus.tests:
+        factors.append(Factor(TEST, "a test, and the task is not about tests"))
+    elif kind.example and not focus.examples:
+        factors.append(
+            Factor(EXAMPLE, "an example, a benchmark or test data, and the task is not about them")
+        )
+    if kind.declaration and focus.declarations:
+        factors.append(Factor(DECLARATION, "it only declares types, and the task is about types"))
+    if path.startswith(places):
+        factors.append(Factor(IN_NAMED_DIRECTORY, "in a directory that the task names"))
+    return factors
 
 
 _WITH_DEFINITIONS = 100
@@ -264,7 +301,7 @@ class _Worth:
         searched: int,
     ) -> None:
         self._keywords, self._names, self._texts, self._votes = keywords, names, texts, votes
-        containing = [0] * len(keywords)
+        self._containing = containing = [0] * len(keywords)
         for text in texts.values():
             for number in text.counts:
                 containing[number] += 1
@@ -308,6 +345,36 @@ class _Worth:
             number: self._weights[number] * (SATURATION + 1) * count / (count + damping)
             for number, count in text.counts.items()
         }
+
+    def list_words(self) -> list[RankedWord]:
+        """Return the words of the task with their weights, the heaviest first."""
+        words = zip(self._keywords, self._weights, self._containing, strict=True)
+        ranked = [RankedWord(keyword.word, weight, files) for keyword, weight, files in words]
+        return sorted(ranked, key=lambda word: (-word.weight, word.word))
+
+    def list_points(self, path: str, definitions: Sequence[int]) -> list[WordPoints]:
+        """Return the points whose sum `score_file` and `score_definitions` return."""
+        own, above = self._names.get(path, _NONE)
+        text, vote = self._texts.get(path), self._votes.get(path)
+        words, weights = self._keywords, self._weights
+        points = [WordPoints("name", words[n].word, NAME * much * weights[n]) for n, much in own.items()]
+        points += [
+            WordPoints("definitions", words[n].word, DEFINITION * weights[n] * count / (count + 1), count)
+            for n, count in enumerate(definitions)
+            if count
+        ]
+        if text is not None:
+            found = self._score_text(text).items()
+            points += [WordPoints("text", words[n].word, value, text.counts[n]) for n, value in found]
+        if vote is not None:
+            about = ", ".join(words[n].word for n in vote.keywords)
+            points.append(WordPoints("past commits", about, PAST * vote.strength * self._whole))
+        points += [
+            WordPoints("directory", words[n].word, NAME * DIRECTORY * much * weights[n])
+            for n, much in above.items()
+            if n not in own
+        ]
+        return points
 
     def explain_score(self, path: str, definitions: Sequence[int], speaker: str | None) -> str:
         """Return the words that count most, and the test or page that speaks for the file, as text for people."""

@@ -10,6 +10,7 @@ from logist.lazy_modules import load_on_use
 
 if TYPE_CHECKING:
     from logist.workspace.context.choosing import ContextBounds, find_relevant_files
+    from logist.workspace.context.explaining import FileExplanation, explain_file, explain_listed
     from logist.workspace.context.searching import KnownTexts
     from logist.workspace.context.showing import PromptReader
     from logist.workspace.context.source_history import SourceHistory
@@ -31,6 +32,7 @@ WORDS_FOLDER = ".words"
 __all__ = [
     "WORDS_FOLDER",
     "ContextBounds",
+    "FileExplanation",
     "FileSurvey",
     "KnownTexts",
     "PromptReader",
@@ -39,6 +41,8 @@ __all__ = [
     "WordIndex",
     "build_hidden_patterns",
     "describe_unsearched",
+    "explain_file",
+    "explain_listed",
     "explain_withheld",
     "find_relevant_files",
     "format_excerpts",
@@ -50,6 +54,7 @@ load_on_use(
     globals(),
     {
         "choosing": ("ContextBounds", "find_relevant_files"),
+        "explaining": ("FileExplanation", "explain_file", "explain_listed"),
         "searching": ("KnownTexts",),
         "showing": ("PromptReader",),
         "source_history": ("SourceHistory",),

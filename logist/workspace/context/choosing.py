@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.relevance import kinds
@@ -21,12 +22,18 @@ from logist.workspace.context.source_history import SourceHistory
 from logist.workspace.context.walking import FileSurvey
 from logist.workspace.files import file_names, safe_open
 
+if TYPE_CHECKING:
+    from logist.core.prompt.search_report import SearchReport, Survey
+
 NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"
 CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
-NO_ROOM = "text not shown: the texts of the other files fill context.max_total_bytes"
+NO_ROOM = "text not shown: the texts of the other files take all the room"
 
+SHARE = 2
+"""A file may take one of so many parts of the room that is left. On past bug fixes, one half shows more of the lines that
+they changed than other shares do, and than the same number of bytes for each file."""
 AMBIGUOUS = 3
 """If several files match a name in the task, this number of the most relevant ones is used."""
 
@@ -52,42 +59,74 @@ def find_relevant_files(
     known: Collection[str] = (),
     past: SourceHistory | None = None,
     texts: searching.KnownTexts = searching.NOTHING_KNOWN,
+    report: SearchReport | None = None,
 ) -> list[Relevant]:
     """Return the files that are relevant for a task, the best first, each with the reason.
 
     Files in `known` are in the prompt anyway, so they are left out. `redact` removes secrets and keeps line breaks. The
     result depends only on workspace, task, `redact` and `past`; `texts` only saves time.
+    `report`: filled with what a person may ask about the choice.
     """
+    if report:
+        report.survey, report.known, report.limit = found, known, bounds.limit
     if bounds.limit < 1:
         return []
-    files = {path: size for path, size in found.files.items() if _is_text(path)}
+    files = {path: size for path, size in found.files.items() if is_text(path)}
     for path in known:
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, found.kinds, task, mentioned, bounds, past, texts)
-        unlisted = [path for path in mentioned.unknown if path not in known and _is_ignored(top, found, path)]
-    reader = showing.PromptReader(task, redact)
+        ranked = _rank_files(top, files, found.kinds, task, mentioned, bounds, past, texts, report)
+        unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
+    shown_texts = _Texts(root, showing.PromptReader(task, redact), bounds)
     chosen: list[Relevant] = []
-    room = bounds.max_total_bytes
     for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
-        file = FileText(path, None, note) if note else _read_text(root, path, bounds, room, reader)
+        file = FileText(path, None, note) if note else shown_texts.read_file(path)
         if file.text is None and reason != NAMED and not _is_left_out_for_size(file):
             continue
-        room -= len((file.text or "").encode("utf-8"))
         chosen.append(Relevant(file, reason))
+    chosen = [Relevant(shown_texts.show_more(each.file), each.reason) for each in chosen]
+    if report:
+        report.named = [*_iter_named(mentioned, {one.path: one.score for one in ranked})]
+        report.chosen = chosen
     return chosen
 
 
-def _read_text(
-    root: Path, path: str, bounds: ContextBounds, room: int, reader: showing.PromptReader
-) -> FileText:
-    file = reader.read_file(root, path, min(bounds.max_file_bytes, room))
-    if _is_left_out_for_size(file) and room < bounds.max_file_bytes:
-        return FileText(path, None, NO_ROOM)
-    return file
+class _Texts:
+    """Reads the texts of files, the best first, into a room that they share."""
+
+    def __init__(self, root: Path, reader: showing.PromptReader, bounds: ContextBounds) -> None:
+        self._root, self._reader = root, reader
+        self._most = bounds.max_file_bytes
+        self._room = bounds.max_total_bytes
+
+    def read_file(self, path: str) -> FileText:
+        """Read a file, or its parts, into a share of the room that is left: so the best file has the largest one."""
+        share = min(self._most, self._room // SHARE)
+        file = self._reader.read_file(self._root, path, share)
+        if _is_left_out_for_size(file) and share < self._most:
+            return FileText(path, None, NO_ROOM)
+        self._room -= count_bytes(file)
+        return file
+
+    def show_more(self, file: FileText) -> FileText:
+        """Show more of a file than its share allowed, in the room that the other files have left."""
+        is_incomplete = file.note == NO_ROOM or (file.text is not None and file.note is not None)
+        if not is_incomplete or self._room < showing.LEAST_ROOM:
+            return file
+        before = count_bytes(file)
+        longer = self._reader.read_file(self._root, file.path, min(self._most, before + self._room))
+        if longer.text is None:
+            return file
+        self._room -= count_bytes(longer) - before
+        return longer
+
+
+def count_bytes(file: FileText) -> int:
+    """Count the bytes of UTF-8 of a text."""
+    return len((file.text or "").encode("utf-8"))
 
 
 def _is_left_out_for_size(file: FileText) -> bool:
@@ -95,7 +134,7 @@ def _is_left_out_for_size(file: FileText) -> bool:
     return file.text is None and (file.note or "").startswith((showing.TOO_LARGE, NO_ROOM))
 
 
-def _is_text(path: str) -> bool:
+def is_text(path: str) -> bool:
     """Whether a path is valid text, so that a prompt can contain it."""
     if path.isascii():
         return True
@@ -115,6 +154,7 @@ def _rank_files(
     bounds: ContextBounds,
     past: SourceHistory | None,
     texts: searching.KnownTexts,
+    report: SearchReport | None,
 ) -> list[RankedFile]:
     """Return the files with words of the task, the best first, without
     secret files and files that are not text.
@@ -130,6 +170,8 @@ def _rank_files(
         lambda path: kind_by_path[path].worth + (path in by_name),
     )
     searchable = frozenset(chosen)
+    if report:
+        report.searched = searchable
     return rank_files(
         wanted,
         by_name,
@@ -143,6 +185,7 @@ def _rank_files(
         votes=past.count_votes(wanted) if past else {},
         directories=named.directories,
         focus=find_focus(task),
+        report=report.ranking if report else None,
     )
 
 
@@ -177,7 +220,7 @@ def _iter_named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
                 yield path
 
 
-def _is_ignored(top: int, found: FileSurvey, path: str) -> bool:
+def is_ignored(top: int, found: Survey, path: str) -> bool:
     """Whether a path exists but is not among the files, so it is git-ignored."""
     parts = file_names.split_agent_path(path)
     if parts is None or found.hidden.is_ignored(path):

@@ -153,8 +153,9 @@ def load_few_standard_modules() -> None:
     load_standard_module_on_use("inspect", cleandoc=clean_text)
     load_standard_module_on_use("platform", system=sys.platform.capitalize)
     load_standard_module_on_use("gettext", gettext=str, ngettext=lambda one, many, n: one if n == 1 else many)
-    for name in ("ipaddress", "locale", "uuid"):
+    for name in ("ipaddress", "locale"):
         load_standard_module_on_use(name)
+    load_standard_module_on_use("uuid", **_call_on_use("uuid", "UUID"))  # click names it in an annotation
     load_standard_module_on_use("shlex", **_call_on_use("shlex", "join", "quote", "split"))
     load_standard_module_on_use("urllib.parse", **_call_on_use("urllib.parse", *_URL_FUNCTIONS))
     load_standard_module_on_use(

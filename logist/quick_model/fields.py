@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
@@ -21,8 +20,8 @@ class _Undefined:
 UNDEFINED: Any = _Undefined()
 _RESOLVED: dict[tuple[str, str], Any] = {}
 """Evaluated annotations by module and text: many fields share a few. The module is "" if it makes no difference."""
-_BUILTINS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
-_ONLY_BUILTINS = re.compile(r"(?:\b(?:str|int|float|bool|None|list|tuple|dict)\b|[][ |,.])+")
+_BUILTINS = {each.__name__: each for each in (str, int, float, bool, list, tuple, dict)}
+_BETWEEN_NAMES = str.maketrans(dict.fromkeys("[]|,.", " "))
 
 
 class FieldInfo:
@@ -100,7 +99,8 @@ class FieldInfo:
 def _resolve(written: Any, owner: type) -> Any:
     if not isinstance(written, str):
         return written
-    module = "" if _ONLY_BUILTINS.fullmatch(written) else owner.__module__
+    names = {*written.translate(_BETWEEN_NAMES).split()}
+    module = "" if names <= _BUILTINS.keys() | {"None"} else owner.__module__
     key = (module, written)
     if key not in _RESOLVED:
         _RESOLVED[key] = _evaluate(written, vars(import_module(module)) if module else {})

@@ -108,8 +108,11 @@ class WorkspaceComparison:
 
 
 @contextmanager
-def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Iterator[WorkspaceComparison]:
-    """Compare two sides; `paths`: only these files and directories, relative to the workspace.
+def open_comparison(
+    before: Side, after: Side, paths: Sequence[str] = (), *, temporary: Sequence[str] = ()
+) -> Iterator[WorkspaceComparison]:
+    """Compare two sides; `paths`: only these files and directories, relative to the workspace; `temporary`: directories
+    for temporary files.
 
     Nothing of the jobs is written. Raises Refused if the two can't be compared, Damaged, StorageError.
     """
@@ -119,7 +122,7 @@ def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Ite
         raise Refused(
             "can't compare the jobs: their repositories name objects differently (SHA-1 and SHA-256)"
         )
-    with open_temporary_directory("logist-diff-") as folder:
+    with open_temporary_directory("logist-diff-", temporary) as folder:
         git = _create_scratch(folder / "git", sources, long_names=len(max(tips, key=len)) == 64)
         old_side, new_side = _read_side(before, git), _read_side(after, git)
         left_out = _describe_left_out(old_side.unstored, new_side.unstored)

@@ -147,7 +147,10 @@ class WorkspaceReader:
     def _open_root(self, *, unlocking: bool = False) -> Iterator[int]:
         """Open the workspace. Raises Damaged if it or the repository is missing."""
         require_directory(self.git.git_dir, NO_GIT)
-        require_directory(self.root, f"run: logist doctor --fix; or: mkdir -m 700 {quote(str(self.root))}")
+        if not self.root.is_dir():
+            require_directory(
+                self.root, f"run: logist doctor --fix; or: mkdir -m 700 {quote(str(self.root))}"
+            )
         with safe_open.open_root(self.root, unlocking=unlocking) as top:
             yield top
 

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 _USUAL = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108 - a directory below gets a random name
 _TRIES = 100
 
 
 @contextmanager
-def open_temporary_directory(prefix: str) -> Iterator[Path]:
-    """Yield a new directory that only this user can read, where `tempfile` makes one; remove it at the end."""
-    folder = _create_directory(prefix)
+def open_temporary_directory(prefix: str, chosen: Sequence[str] = ()) -> Iterator[Path]:
+    """Yield a new directory that only this user can read; remove it at the end.
+
+    It is in the first of the `chosen` directories and the usual ones in which this is possible.
+    """
+    folder = _create_directory(prefix, chosen)
     try:
         yield folder.resolve()
     finally:
         _remove_directory(folder)
 
 
-def _create_directory(prefix: str) -> Path:
-    named = [value for name in _VARIABLES if (value := os.environ.get(name))]
+def _create_directory(prefix: str, chosen: Sequence[str]) -> Path:
     last: OSError | None = None
-    for parent in (*named, *_USUAL, os.curdir):
+    for parent in (*chosen, *_USUAL, os.curdir):
         for _ in range(_TRIES):
             path = os.path.join(os.path.abspath(parent), f"{prefix}{os.urandom(6).hex()}")
             try:

@@ -127,16 +127,16 @@ class Workspace(WorkspaceReader):
                 return self._create_empty_workspace()
             known = kept_packs.find_kept(kept, head) if kept is not None else None
             its_objects = source.find_objects(origin, self.git.path)
-            if known is None and not clones.can_clone(origin, self.git.git_dir, source.USUAL_FILES):
-                sharing.copy_unverified(self.git, its_objects, head)
+            # What is cloned instead of unpacked doesn't verify the objects.
+            leaving = known is None and not clones.can_clone(origin, self.git.git_dir, source.USUAL_FILES)
+            if sharing.copy_commit(self.git, its_objects, head, known, leaving=leaving):
+                self._create_workspace(head, twin=origin)
+            else:
                 try:
                     self._create_workspace(head, twin=None, verifying=True)
                 except StorageError:
                     sharing.verify_packs(self.git)  # if that is why, its error says so
                     raise
-            else:
-                sharing.copy_commit(self.git, its_objects, head, known)
-                self._create_workspace(head, twin=origin)
             self.start_packs = frozenset(index.name for index in packs.list_indexes(self.git.git_dir))
             return head
 

@@ -108,13 +108,10 @@ def create_job(
         hooks.send_notifications(project, held)
     else:
         hooks.release_notifications(held)  # the parent's command sends them, when it has released its lock
-    is_empty = filled.workspace.source_has_no_commits
     return Created(
         project.open_job(job_id),
         state,
-        source_repository.explain_empty_workspace(plan.source)
-        if is_empty
-        else source_repository.find_uncommitted_warnings(plan.source),
+        warn_about_source(plan.source, filled),
         specs.merge_warnings(project, plan.spec, state, plan.flow),
         filled.file_warnings,
     )
@@ -147,6 +144,8 @@ def plan_job(
     if flow is None:
         _require_roles(project, effective)
     source = source_repository.find_job_repository(project, spec) if child is None else None
+    if source is not None:
+        project.trust.require_to_show_history()
     return PlannedJob(job_id, spec, text, flow, effective, source, draft, child)
 
 
@@ -154,6 +153,14 @@ def ensure_home(project: ProjectContext) -> None:
     """Create the home directory of the project if the jobs are in it."""
     if project.jobs_dir.is_relative_to(project.home):
         project_home.ensure_project_home(project.home)
+
+
+def warn_about_source(source: Path | None, filled: FilledJob) -> tuple[str, ...]:
+    """Return warnings about what the workspace of a new job lacks."""
+    if filled.workspace.source_has_no_commits:
+        return source_repository.explain_empty_workspace(source)
+    why_missing = filled.workspace.why_history_is_missing
+    return ((why_missing,) if why_missing else ()) + source_repository.find_uncommitted_warnings(source)
 
 
 def find_kept_folder(project: ProjectContext) -> Path:
@@ -171,7 +178,7 @@ def fill_job(project: ProjectContext, job: JobDir, plan: PlannedJob, kept: Path)
     start = (
         workspace.populate_from_parent(child.git_dir, child.commit, child.workspace, child.known)
         if child
-        else workspace.populate(plan.source, kept)
+        else workspace.populate(plan.source, kept, project.settings.workspace.history)
     )
     file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
     entry = Interaction(

@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any
 
 from logist.digests import compute_sha256
+from logist.errors import LogistError
 from logist.formats import STAMPS
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
@@ -180,6 +181,27 @@ def load_baseline(git: Git, known: ReadCheckpoint | None = None) -> Baseline:
     if known is None or known.commit != commit:
         known = ReadCheckpoint(commit, objects.read_tree(git, commit), objects.read_unstored(git, commit)[0])
     return Baseline.from_tree(*known)
+
+
+def find_unchanged_ids(git: Git, stamps: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the ids in git of the files that still have the stamp of the last checkpoint, by path.
+
+    None, if the file with the stamps is lost: then only reading a file tells its id.
+    """
+    try:
+        commit = objects.read_tip(git)
+        last = _read_stamps_file(git, commit) if commit is not None else None
+    except (LogistError, OSError):
+        return {}
+    if last is None:
+        return {}
+    entries, size = last.entries, _entry_format(last.commit or "").size
+    paths = os.fsdecode(b"\0".join(last.table.paths)).split("\0")
+    return {
+        path: entries[start + 1 : start + size]
+        for path, stamp, start in zip(paths, last.table.list_stamps(), range(0, len(entries), size))  # noqa: B905 - no files are one empty path
+        if stamps.get(path) == stamp and entries[start]
+    }
 
 
 def save_baseline(git: Git, baseline: Baseline) -> None:

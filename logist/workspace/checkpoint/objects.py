@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
+from pathlib import Path
 from typing import IO
 
 from logist.core.text.ids import is_commit
@@ -13,10 +15,10 @@ from logist.errors import Damaged
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import IRREGULAR, read_regular
-from logist.workspace.checkpoint import packs
+from logist.workspace.checkpoint import packs, repository
 from logist.workspace.checkpoint.scan import MAX_DEPTH, Unstored
 from logist.workspace.files import file_names
-from logist.workspace.git import Git, open_unnamed_file
+from logist.workspace.git import Git, open_unnamed_file, require_files
 
 BRANCH = "refs/heads/checkpoints"
 _LONGEST_NAME = 100
@@ -29,6 +31,15 @@ LONGEST_PATH = 4095
 
 KEPT = "refs/kept/"
 """References to checkpoints that are not ancestors of the last one, for example before a restep or rerun."""
+
+_ORDINARY_FILES = {
+    "HEAD": repository.HEAD,
+    "config": repository.build_config(bare=True, long_names=False).encode("ascii"),
+}
+_ONLY_FOR_GIT = ("commondir", "info/grafts", "packed-refs")
+"""Files that change what git reads; Logist doesn't write them."""
+_MOST_REFERENCES, _MOST_COMMITS = 20, 40
+"""With more of them, git reads them sooner."""
 
 TRAILER = "Logist-Unstored: "
 """The last line of a checkpoint's message: a JSON object, `{path: [why, mode, digest]}`."""
@@ -89,6 +100,12 @@ def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
 
     The work of children is not included: only first parents of merges are followed.
     """
+    few = _list_few_checkpoints(git)  # starting git takes longer
+    return list_checkpoints_with_git(git) if few is None else few
+
+
+def list_checkpoints_with_git(git: Git) -> dict[str, RecordedCheckpoint]:
+    """Return the same, of any number of checkpoints in any repository."""
     output = git.run(
         *("rev-list", "--first-parent", "--no-commit-header", "--format=%H%x00%P%x00%s"),
         *(BRANCH, f"--glob={KEPT}*", "--"),
@@ -98,6 +115,87 @@ def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
         commit, parents, subject = line.split("\0", 2)
         by_commit[commit] = RecordedCheckpoint(parents.partition(" ")[0] or None, subject)
     return by_commit
+
+
+def _list_few_checkpoints(git: Git) -> dict[str, RecordedCheckpoint] | None:
+    """Read the checkpoints without starting git; None if there are many, or if only git can find or read all of them."""
+    reader = _open_packs(git)
+    references = _list_references(git.git_dir)
+    if reader is None or references is None:
+        return None
+    try:
+        roots = frozenset(
+            read_regular(git.git_dir / "shallow", _MOST_REFERENCES * 41).decode("ascii", "replace").split()
+        )
+    except FileNotFoundError:
+        roots = frozenset()
+    except OSError:
+        return None
+    checkpoints: dict[str, RecordedCheckpoint] = {}
+    for reference in references:
+        commit: str | None = reference
+        while commit is not None and commit not in checkpoints:
+            content = reader.read("commit", commit) if len(checkpoints) < _MOST_COMMITS else None
+            made = None if content is None else _parse_commit(content)
+            if made is None:
+                return None
+            checkpoints[commit] = made._replace(after=None) if commit in roots else made
+            commit = checkpoints[commit].after
+    return checkpoints
+
+
+def _open_packs(git: Git) -> packs.PackReader | None:
+    """Return what reads this repository without git. None unless it is as Logist writes it, so that git reads the same.
+
+    Like each git process, it refuses a repository with irregular files.
+    """
+    if git.of_job:
+        require_files(git.git_dir)
+    try:
+        for name, expected in _ORDINARY_FILES.items():
+            if read_regular(git.git_dir / name, len(expected)) != expected:
+                return None
+    except OSError:
+        return None
+    if any(os.path.lexists(git.git_dir / name) for name in _ONLY_FOR_GIT):
+        return None
+    return packs.PackReader(git.git_dir)
+
+
+def _list_references(git_dir: Path) -> list[str] | None:
+    """Return the commits of the branch and of what is kept. None if there are many, or if one is unusual."""
+    kept = git_dir / KEPT
+    commits = []
+    try:
+        names = os.listdir(kept) if os.path.lexists(kept) else []
+        for path in (git_dir / BRANCH, *(kept / name for name in names)):
+            commit = read_regular(path, _LONGEST_NAME).decode("ascii", "replace").removesuffix("\n")
+            if not is_commit(commit) or not path.name.isalnum():
+                return None
+            commits.append(commit)
+    except OSError:
+        return None
+    return commits if len(commits) <= _MOST_REFERENCES else None
+
+
+def _parse_commit(content: bytes) -> RecordedCheckpoint | None:
+    """Return the first parent of a commit, and its subject as git prints it. None if git may understand it differently."""
+    head, _, message = content.partition(b"\n\n")
+    first, *lines = head.split(b"\n")
+    if b"\0" in content or any(line.startswith(b"encoding ") for line in lines):
+        return None
+    parent = (
+        lines[0][len(b"parent ") :].decode("ascii", "replace") if lines[0].startswith(b"parent ") else None
+    )
+    if not first.startswith(b"tree ") or (parent is not None and not is_commit(parent)):
+        return None
+    subject: list[bytes] = []
+    for line in message.split(b"\n"):
+        if text := line.rstrip(b" \t\n\r"):
+            subject.append(text)
+        elif subject:
+            break
+    return RecordedCheckpoint(parent, b" ".join(subject).decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
@@ -162,7 +260,11 @@ def read_listing(git: Git, commit: str) -> TreeListing:
 
 def read_tree(git: Git, commit: str) -> Tree:
     """Return everything in a commit by stored path."""
-    return read_listing(git, commit).tree
+    reader = _open_packs(git)
+    few = None if reader is None else reader.list_tree(require_commit(commit, git))
+    if few is None:
+        return read_listing(git, commit).tree
+    return {path: TreeEntry(mode.decode("ascii"), name) for path, mode, name in few}
 
 
 def _normalize_mode(mode: str) -> str:

@@ -220,6 +220,14 @@ def pack_stamp(stamp: FileStamp) -> bytes:
         return STAMP.pack(*map(_fit_number, stamp))
 
 
+def pack_status(found: os.stat_result) -> bytes:
+    """Return the packed stamp of a status."""
+    try:
+        return STAMP.pack(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+    except struct.error:
+        return pack_stamp(make_stamp(found))
+
+
 def unpack_stamp(packed: bytes) -> FileStamp:
     return FileStamp._make(STAMP.unpack(packed))
 

@@ -264,6 +264,11 @@ def _pack_part(borrowing: Git, folder: Path, lines: Iterable[str], *options: str
     return folder / f"pack-{name.decode('ascii').strip()}.pack"
 
 
+def pack_history(borrowing: Git, tip: str) -> None:
+    """Copy a commit with all ancestors that the repository doesn't cut off, from where it borrows objects."""
+    _pack_part(borrowing, borrowing.git_dir / PACKS, [tip], "--revs")
+
+
 def _give_pack(index: Path, target: Path, give: Callable[[Path, Path], None]) -> None:
     for path in (index.with_suffix(".pack"), index):  # git uses a pack as soon as it has an index
         give(path, target / PACKS / path.name)

@@ -197,6 +197,11 @@ def main() -> None:
         "--misses", action="store_true", help="with --repos: print the fixes without a right file"
     )
     parser.add_argument(
+        "--tuning",
+        action="store_true",
+        help="with --repos: the list by Logist for the 300 fixes that its weights are chosen with",
+    )
+    parser.add_argument(
         "--reports",
         action="store_true",
         help="with --repos: 20 bug reports as the tasks, instead of subjects of commits",
@@ -218,6 +223,10 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.repos:
+        if options.tuning:
+            fixes = context_fixes.load_fixes(context_fixes.TUNING)
+            context_fixes.evaluate(options.repos, fixes, ["logist"], misses=options.misses)
+            return
         fixes = context_fixes.load_reports() if options.reports else context_fixes.load_fixes()
         if options.budgets is not None:
             context_fixes.compare_budgets(options.repos, fixes, options.limits, options.budgets or BUDGETS)

@@ -28,6 +28,8 @@ from logist.workspace import Workspace
 FIXES = Path(__file__).with_name("context_fixes.json")
 REPORTS = Path(__file__).with_name("context_reports.json")
 """For 20 of the fixes, a bug report in our words: the symptoms, without names of files and symbols."""
+TUNING = Path(__file__).with_name("context_tuning.json")
+"""150 fixes of each tuned repository, to choose weights with: 20 would be too few to tell a gain from chance."""
 TUNED = ("fastify/fastify", "pallets/click")
 """The weights were chosen with fixes of these two; the others are held out."""
 FILES = 10

@@ -118,6 +118,8 @@ impl<T: Clone> Engine<T> {
     }
 }
 
+impl<'a, T> io::Read for &'a Engine<T> {}
+
 macro_rules! log {
     () => {};
 }
@@ -192,7 +194,7 @@ OUTLINES = {
     "python": (PYTHON, "... 4 Lexer (5 read), 10 Parser (14 depth, 20 parse), 29 main"),
     "javascript": (JAVASCRIPT, "... 3 handle, 10 Router (11 parse), 19 join"),
     "go": (GO, "... 3 Engine, 7 Parse, 15 main"),
-    "rust": (RUST, "... 3 Engine, 7 Engine (8 parse), 17 log"),
+    "rust": (RUST, "... 3 Engine, 7 Engine (8 parse), 17 Engine, 19 log"),
     "ruby": (RUBY, "... 1 Shop (2 Engine (6 parse, 14 build))"),
     "java": (JAVA, "... 3 Engine (7 parse, 14 main)"),
     "c": (C, "... 3 LARGEST, 6 engine, 12 parse, 25 Engine::run"),
@@ -270,6 +272,12 @@ def test_nothing_matches_and_nothing_is_defined() -> None:
     shown = show_file("\n".join(lines), matches("Pears"), 4_000).text
     assert get_lines(shown) == dict(enumerate(lines[: file_parts.HEAD], 1))
     assert shown.endswith("\n...")
+
+
+def test_the_license_at_the_top_does_not_match() -> None:
+    text = "// Conditions of any kind.\n// More conditions.\n\npackage a\n" + "x()\n" * 50 + "condition()\n"
+    assert 1 not in get_lines(show_file(text, matches("Conditions"), 900).text)
+    assert 55 in get_lines(show_file(text, matches("Conditions"), 900).text)
 
 
 def test_a_very_long_line_is_cut_with_a_mark_around_the_match() -> None:

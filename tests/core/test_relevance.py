@@ -127,6 +127,8 @@ ABOVE = ["src", "src/api", "lib", "docs", "tests", "tests/api", "src/[id]", "pac
         ('File "/home/ada/clone/src/api/users.py", line 3', [["src/api/users.py"]]),
         (r"src\api\users.py", [["src/api/users.py"]]),
         ("./src/app.py and a/src/app.py", [["src/app.py"], ["src/app.py"]]),
+        ("at load (src/app.py:12:5)", [["src/app.py"]]),
+        ("at lib.Parser.parse(Parser.java:12)", [["lib/Parser.java"]]),
         ("the Makefile", [["Makefile"]]),
         ("src.api.users", [["src/api/users.py"]]),
         ("api.users.sign_in()", [["src/api/users.py"]]),

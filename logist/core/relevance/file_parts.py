@@ -102,6 +102,7 @@ class _FileLines:
         sizes = [len(line.encode("utf-8", "surrogatepass")) + 1 for line in self.lines]
         self.starts = [0, *accumulate(sizes)][: max(1, len(sizes))]
         self.definitions = list_definitions(self.data, self.lines, self.starts, headings=headings)
+        self.first_code = 0 if headings else _find_first_code(self.lines)
         self._firsts = [one.first for one in self.definitions]
         self._by_first = {one.first: one for one in self.definitions}
 
@@ -133,6 +134,15 @@ class _FileLines:
         return first
 
 
+def _find_first_code(lines: Sequence[str]) -> int:
+    """Return the first line after the comment at the top of a file, which is mostly its license."""
+    for number, line in enumerate(lines):
+        if line.strip() and not line.lstrip().startswith(_COMMENTS):
+            return number if number > 1 else 0
+    return 0
+
+
+_COMMENTS = ("#", "//", "/*", "*", "--", ";", "<!--")
 _ABOVE_DEFINITIONS = ("@", "#", "//", "/*", "*", "--")
 
 
@@ -163,11 +173,13 @@ class _Hits:
 def _find_hits(file: _FileLines, matches: Matches) -> _Hits:
     by_line: dict[int, dict[int, int]] = {}
     columns: dict[int, int] = {}
-    weights = []
+    weights: list[float] = []
     for number, keyword in enumerate(matches.keywords):
         lines = set()
         for place in find_places(file.data, file.low, keyword, MANY):
             line = file.find_line(place)
+            if line < file.first_code:
+                continue
             lines.add(line)
             hits = by_line.setdefault(line, {})
             hits[number] = hits.get(number, 0) + 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from logist.core.relevance import kinds
 from logist.core.relevance.tree import format_name, is_key_file
 from logist.core.text.fences import fence_text
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 MAX_BYTES = 4_500
@@ -85,8 +85,8 @@ def _replace_unprintable(line: str) -> str:
 
 _FOLDERS = (".github/", ".circleci/", "docs/c", "docs/C")
 """Where key files are besides the top directory."""
-_WORKFLOW = re.compile(r"\.github/workflows/([^/]+)\.ya?ml|\.(gitlab-ci)\.yml|\.circleci/(config)\.yml")
-_LIKELY_WORKFLOW = re.compile(
+_WORKFLOW = compile_on_use(r"\.github/workflows/([^/]+)\.ya?ml|\.(gitlab-ci)\.yml|\.circleci/(config)\.yml")
+_LIKELY_WORKFLOW = compile_on_use(
     r"(?:ci|tests?|testing|build|check|main|gitlab-ci|config|python|node|go|rust)", re.IGNORECASE
 )
 """Of many workflows, those that build and test mostly have such a name."""
@@ -126,15 +126,15 @@ def _rank(path: str) -> tuple[int, int, Callable[[str], Iterable[str]]] | None:
 
 
 # A comment without its end extends to the end of the text, so that no text takes long.
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_BLOCK_COMMENT = re.compile(r"^[ \t]*/\*.*?(?:\*/|\Z)", re.DOTALL | re.MULTILINE)
-_IMAGE = re.compile(r"!\[[^\]]{0,200}\](?:\([^)]{0,500}\)|\[[^\]]{0,200}\])")
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,1000}>")
-_EMPTY_LINK = re.compile(r"\[\s*\](?:\([^)]{0,500}\)|\[[^\]]{0,200}\])")
-_WITHOUT_WORDS = re.compile(r"[\W_]*$|\s*\[[^\]]{1,200}\]:|\s*\.\. ")
+_COMMENT = compile_on_use(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_BLOCK_COMMENT = compile_on_use(r"^[ \t]*/\*.*?(?:\*/|\Z)", re.DOTALL | re.MULTILINE)
+_IMAGE = compile_on_use(r"!\[[^\]]{0,200}\](?:\([^)]{0,500}\)|\[[^\]]{0,200}\])")
+_TAG = compile_on_use(r"</?[a-zA-Z][^<>]{0,1000}>")
+_EMPTY_LINK = compile_on_use(r"\[\s*\](?:\([^)]{0,500}\)|\[[^\]]{0,200}\])")
+_WITHOUT_WORDS = compile_on_use(r"[\W_]*$|\s*\[[^\]]{1,200}\]:|\s*\.\. ")
 """Lines under headings, definitions of links, and directives of reStructuredText."""
-_FORMALITY = re.compile(r"// indirect|<\?xml|\bxmlns=")
-_REMARK = re.compile(r"\s*(?:#(?!\[)|//|;|--)")
+_FORMALITY = compile_on_use(r"// indirect|<\?xml|\bxmlns=")
+_REMARK = compile_on_use(r"\s*(?:#(?!\[)|//|;|--)")
 
 
 def _strip_prose(text: str) -> Iterator[str]:
@@ -162,7 +162,9 @@ def _strip_comments(text: str) -> Iterator[str]:
             yield line
 
 
-_SHELL_FENCE = re.compile(r"\s*(?:```|~~~)\s*(?:(?:ba|z)?sh|shell|console|shell-session|terminal|text)?\s*$")
+_SHELL_FENCE = compile_on_use(
+    r"\s*(?:```|~~~)\s*(?:(?:ba|z)?sh|shell|console|shell-session|terminal|text)?\s*$"
+)
 
 
 def _list_commands(text: str) -> Iterator[str]:
@@ -175,8 +177,10 @@ def _list_commands(text: str) -> Iterator[str]:
             yield line.strip()
 
 
-_RUN = re.compile(r"( *)(- )?run: *(.*)")
-_SHELL = re.compile(r"#|(?:echo|if|then|fi|else|elif|exit|for|do|done|mkdir|curl|set|cd)\b|.*\$\{?GITHUB_")
+_RUN = compile_on_use(r"( *)(- )?run: *(.*)")
+_SHELL = compile_on_use(
+    r"#|(?:echo|if|then|fi|else|elif|exit|for|do|done|mkdir|curl|set|cd)\b|.*\$\{?GITHUB_"
+)
 """Lines of scripts that don't say how a project is built."""
 
 
@@ -199,7 +203,7 @@ def _list_run_lines(text: str) -> Iterator[str]:
             yield command
 
 
-_TARGET = re.compile(r"([A-Za-z0-9_][\w./ -]{0,100}?)\s*:(?![=:])")
+_TARGET = compile_on_use(r"([A-Za-z0-9_][\w./ -]{0,100}?)\s*:(?![=:])")
 
 
 def _list_targets(text: str) -> Iterator[str]:
@@ -240,13 +244,15 @@ def _summarize_json(text: str) -> Iterable[str]:
 
 
 def _summarize_toml(text: str) -> Iterable[str]:
+    import tomllib  # noqa: PLC0415 - takes long to load, and many repositories have no such file
+
     try:
         return _summarize(tomllib.loads(text))
     except (ValueError, RecursionError):
         return _strip_comments(text)
 
 
-_WORTH_KNOWING = re.compile(r"test|lint|build|check|type|format|start|dev")
+_WORTH_KNOWING = compile_on_use(r"test|lint|build|check|type|format|start|dev")
 
 
 def _summarize(tree: dict[str, Any], above: str = "") -> Iterator[str]:

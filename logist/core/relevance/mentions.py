@@ -21,6 +21,8 @@ _QUOTED = compile_on_use(r"[`\"']([^`\"'\n]{1,300})[`\"']")
 _TOKEN = compile_on_use(r"[\w@+~.\-/\\\[\]():]+")
 _LINK = compile_on_use(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 _SCOPE = compile_on_use(r"[A-Za-z]{1,20}\(([\w@./-]{1,100})\)!?:")
+# `at load (src/app.ts:12:5)`, `at shop.Cart.add(Cart.java:12)`
+_FRAME = compile_on_use(r"\(([^()\s]{1,300}):\d{1,7}(?::\d{1,7})?\)")
 _PLACE = compile_on_use(r":\d+(?:[:,-]\d+)*$")
 # `app.py:12`, `File "app.py", line 12`, `app.ts(12,5)`, `app.py#L12`, `Foo.cs:line 12`
 _LINE = compile_on_use(
@@ -157,7 +159,8 @@ def _find_candidates(task: Task) -> Iterator[tuple[str, bool]]:
     plain = _LINK.sub(" ", whole)
     quoted = {_clean_path(quote) for quote in _QUOTED.findall(plain)}
     spaced = [quote for quote in quoted if " " in quote]
-    for raw in [*sorted(spaced, key=plain.find), *_TOKEN.findall(plain)]:
+    names = (name for token in _TOKEN.findall(plain) for name in (*_FRAME.findall(token), token))
+    for raw in (*sorted(spaced, key=plain.find), *names):
         path = _clean_path(raw)
         if path and path not in seen:
             seen.add(path)

@@ -93,10 +93,14 @@ def count_definitions(data: bytes, keywords: Sequence[Keyword]) -> list[int]:
     """Return for each keyword how many definitions (classes, functions, types, ...) have it in their name."""
     counts = [0] * len(keywords)
     numbers = {keyword.needle.replace("_", ""): number for number, keyword in enumerate(keywords)}
+    may_have_keyword = re.compile("|".join(map(re.escape, numbers))).search
     for match in _DEFINITION.finditer(data):
         name = (match[1] or match[2]).decode("ascii", "replace")
         words = split_lowercase(name)
-        for stem in {*map(stem_word, words), "".join(words)}:
+        joined = "".join(words)
+        if may_have_keyword(joined) is None:  # a word begins with its stem; to compute the stems takes longer
+            continue
+        for stem in {*map(stem_word, words), joined}:
             number = numbers.get(stem)
             if number is not None:
                 counts[number] += 1

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from logist.core.relevance.occurrences import find_definitions
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 # Definitions that a search for names doesn't need, but a reader of an outline does. All repetitions are bounded.
@@ -26,6 +27,10 @@ _ASSIGNED_FUNCTION = (  # `app.handle = function handle(...) {`
     rb"^[A-Za-z_$][\w$.]{0,100}\.([A-Za-z_$][\w$]{0,100})[ \t]{0,4}=[ \t]{0,4}(?:async[ \t]{1,4})?"
     rb"(?:function\b|\([^)\n]{0,200}\)[ \t]{0,4}=>)"
 )
+_TRAIT_OF_RUST = (  # `impl<T> fmt::Display for Name`: the type says more than the trait
+    rb"^[ \t]{0,12}(?:unsafe[ \t]{1,4})?impl\b[^\n{;]{1,150}?[ \t]for[ \t]{1,4}(?:&|mut[ \t]|'\w{1,20}[ \t]|\w{1,60}::){0,6}"
+    rb"([A-Za-z_]\w{0,100})"
+)
 _IMPL_OF_RUST = rb"^[ \t]{0,12}(?:unsafe[ \t]{1,4})?impl<[^\n]{1,100}?>[ \t]{1,4}([A-Za-z_]\w{0,100})"
 _MACRO_OF_C = rb"^#[ \t]{0,4}define[ \t]{1,4}([A-Za-z_]\w{0,100})\("
 _STATIC_METHOD = (  # of Java and C#: without this, its type would be taken for its name
@@ -33,27 +38,30 @@ _STATIC_METHOD = (  # of Java and C#: without this, its type would be taken for 
     rb"[\w<>\[\],.?]{1,100}[ \t]{1,4}(\w{1,100})[ \t]{0,4}\("
 )
 _OTHERS = [
-    re.compile(form, re.MULTILINE)
+    compile_on_use(form, re.MULTILINE)
     for form in (
         _FUNCTION_OF_C,
         _METHOD_OF_JAVASCRIPT,
         _ASSIGNED_FUNCTION,
+        _TRAIT_OF_RUST,
         _IMPL_OF_RUST,
         _MACRO_OF_C,
         _STATIC_METHOD,
     )
 ]
-_HEADING = re.compile(r"(#{1,6})[ \t]{1,4}(\S.{0,100})")
-_VALUE = re.compile(
+_HEADING = compile_on_use(r"(#{1,6})[ \t]{1,4}(\S.{0,100})")
+_VALUE = compile_on_use(
     rb"[ \t]{0,60}(?:(?:export|default|pub|public|private|static|final|declare)[ \t]{1,4}){0,4}"
     rb"(?:const|let|var|val|static|object|type|mod|sub|module)\b"
 )
 """Inside of another definition this is mostly a local variable, and at the top it is often an import."""
-_AFTER_NAME = re.compile(rb"[!?=]?[ \t]{0,4}(?:$|[({\[<:=;,|*\w&])")
-_PROSE_AFTER_NAME = re.compile(
+_AFTER_NAME = compile_on_use(rb"[!?=]?[ \t]{0,4}(?:$|[({\[<:=;,|*\w&])")
+_PROSE_AFTER_NAME = compile_on_use(
     rb"[ \t]{1,4}(?:of|is|are|for|to|that|and|or|in|with|from|which|has|can|will|as)\b"
 )
-_CONTINUES = re.compile(r"[)\]}{]|end\b|(?:rescue|ensure|else)\b|(?:public|private|protected)\b[^;]*:\s*$")
+_CONTINUES = compile_on_use(
+    r"[)\]}{]|end\b|(?:rescue|ensure|else)\b|(?:public|private|protected)\b[^;]*:\s*$"
+)
 """A line that belongs to the definition above although it is not indented."""
 _MAX_FOUND = 20_000
 

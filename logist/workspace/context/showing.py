@@ -7,7 +7,6 @@ from pathlib import Path
 
 from logist.core.prompt.shown_files import FileText
 from logist.core.relevance import kinds
-from logist.core.relevance.file_parts import Matches, show_file
 from logist.core.relevance.mentions import find_lines
 from logist.core.relevance.task import Task
 from logist.core.relevance.words import find_keywords
@@ -39,6 +38,8 @@ class PromptReader:
         too_large = FileText(file.path, None, f"{TOO_LARGE}: {size} bytes, the limit is {room}")
         if room < LEAST_ROOM:
             return too_large
+        from logist.core.relevance.file_parts import Matches, show_file  # noqa: PLC0415 - many prompts have no large file
+
         matches = Matches(find_keywords(self.task), find_lines(self.task, path))
         parts = show_file(self.redact(file.text), matches, room, headings=kinds.classify_file(path).prose)
         if not parts.text:

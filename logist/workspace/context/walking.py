@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 from logist.core.relevance.kinds import FileKind, classify_file
@@ -40,6 +41,8 @@ MAX_PATTERNS = 2_000
 """Maximum patterns of one `.gitignore`."""
 MAX_EFFORT = 2_000_000_000
 """Maximum steps of matching all patterns; then the walk stops."""
+
+_GET_NAME = attrgetter("name")
 
 LINK = "a link"
 REPOSITORY = "another git repository"
@@ -168,7 +171,7 @@ class _FileWalk:
 
     def _list_directory(self, descriptor: int, path: str, rules: _Rules) -> None:
         with os.scandir(descriptor) as listing:
-            entries = sorted(listing, key=_get_name)
+            entries = sorted(listing, key=_GET_NAME)
         names = {entry.name for entry in entries}
         if path and ".git" in names:
             self.found.noted[path] = REPOSITORY
@@ -282,7 +285,3 @@ class _FileWalk:
         self.ignore_bytes += len(text)
         own = Patterns(parse_patterns(text.decode("utf-8", "surrogateescape"), MAX_PATTERNS))
         return _Rules.from_patterns(rules.hidden, (*rules.ignoring, _Ignoring(own, start))) if own else rules
-
-
-def _get_name(entry: os.DirEntry[str]) -> str:
-    return entry.name

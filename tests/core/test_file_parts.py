@@ -345,7 +345,7 @@ FIRST_SHOWN = [
 )
 def test_one_definition_comes_before_another_because(text: str, first: str) -> None:
     longest = max(len(part) for part in re.split("^(?=def)", text, flags=re.MULTILINE))
-    room = longest + 6 * text.count("\n", 0, longest) + 80
+    room = longest + 4 * text.count("\n", 0, longest) + 60
     shown = get_lines(show_file(text, matches("Charge, retry"), room).text)
     start = next(number for number, line in shown.items() if line == first)
     assert {start + line for line in range(8)} <= set(shown)
@@ -365,7 +365,7 @@ def test_a_small_method_is_shown_with_what_is_around_it() -> None:
 
 
 def test_of_a_very_long_definition_the_beginning_or_the_matches_are_shown() -> None:
-    length = 2 * file_parts.WHOLE_DEFINITION
+    length = 160
     named = get_lines(show_file(define("charge", length=length), matches("Charge"), 9_000).text)
     assert list(named) == [*range(1, 2 + file_parts.HEAD)]
     text = define("long", *["x = 1"] * 40, "charge()", length=length)

@@ -342,6 +342,23 @@ def test_a_missing_source_or_commit_is_no_error(root: Path, tmp_path: Path, comm
     assert paths(root, MARK, source=str(tmp_path / "empty"), first=commit) == ["small.txt"]
 
 
+def test_the_title_tells_whether_tests_are_wanted(root: Path) -> None:
+    (root / "tests").mkdir()
+    (root / "a.py").write_text("parser")
+    (root / "tests" / "b.py").write_text("parser parser")
+    assert relevant(root, "The parser")[0].file.path == "a.py"
+    assert relevant(root, "Tests of the parser")[0].file.path == "tests/b.py"
+
+
+def test_of_many_files_with_the_name_in_the_task_the_most_relevant_are_listed(root: Path) -> None:
+    for folder in "abcdef":
+        (root / folder).mkdir()
+        (root / folder / "index.py").write_text("parser" if folder == "f" else "")
+    listed = [each.file.path for each in relevant(root, Task("The parser", "in index.py"))]
+    assert listed[:3] == ["f/index.py", "a/index.py", "b/index.py"]
+    assert len(listed) == 3
+
+
 def test_the_limits_hold(root: Path) -> None:
     write(root, *(f"rosebud{n}.txt" for n in range(9)), text="x" * 900)
     assert len(paths(root, "rosebud", limit=4)) == 4

@@ -90,6 +90,8 @@ class Effect(StrEnum):
     """Run programs, send keys, connect to hosts; or skip a question to the user."""
     MERGE = "merge"
     """Merge work without a person, or with fewer checks than the user wants."""
+    SPEND = "spend"
+    """Spend more than a budget in the user's own config allows."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Trust:
 
         Includes merging if the config merges automatically: better to ask before the work is paid for.
         """
-        self._require_allowed({Effect.RUN, Effect.MERGE} if self.merges else {Effect.RUN})
+        self._require_allowed({Effect.RUN, Effect.SPEND, *([Effect.MERGE] if self.merges else [])})
 
     def require_to_merge(self) -> None:
         """Raise InvalidFile unless the user has allowed what lets work be merged without a person."""
@@ -212,13 +214,14 @@ class Trust:
         if isinstance(record, str):
             return {OF_OLD: [claim.key for claim in powers]}
         claimed = {claim.key for claim in claims}
+        new = [claim for claim in powers if claim.key not in record]
+        changed = [
+            claim for claim in powers if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
+        ]
         by_reason = {
-            NEW: [claim.key for claim in powers if claim.key not in record],
-            CHANGED: [
-                claim.key
-                for claim in powers
-                if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
-            ],
+            NEW: [claim.key for claim in new if claim.effect is not Effect.SPEND],
+            CHANGED: [claim.key for claim in changed if claim.effect is not Effect.SPEND],
+            SPENDS: [claim.key for claim in (*new, *changed) if claim.effect is Effect.SPEND],
             # Templates are read only when one is used, and without one, no job is as it was.
             REMOVED: []
             if all(key.startswith(TEMPLATES) for key in claimed)
@@ -252,6 +255,7 @@ class Trust:
 _CAN = "can run programs, reach other hosts, or merge work without asking you;"
 NEW = f"{_CAN} you haven't allowed this yet"
 CHANGED = f"{_CAN} this changed since you allowed it"
+SPENDS = "allows to spend more than your own config does; you haven't allowed this yet"
 REMOVED = "was removed since you allowed the rest of this config"
 OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checked fewer keys"
 
@@ -347,6 +351,8 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
             return None if value is False else Effect.MERGE
         case ("review", "checks", name, field):
             return _find_check_effect(field, value, name, loaded.below)
+        case ("budget", *fields):
+            return None if _is_stricter_budget(fields, value, loaded.below) else Effect.SPEND
     return None if _is_harmless_address(path, value, loaded.settings) else Effect.RUN
 
 
@@ -372,6 +378,21 @@ def _find_check_effect(field: str, value: Any, name: str, below: Settings) -> Ef
         return Effect.RUN
     is_own = below.review.checks.get(name) != CHECKS.get(name)
     return Effect.MERGE if is_own and (field == "command" or value != stricter[field]) else None
+
+
+def _is_stricter_budget(fields: list[str], value: Any, below: Settings) -> bool:
+    """Whether a value only limits more than the user's own config does."""
+    match fields:
+        case ["limits", name, field]:
+            own = below.budget.limits.get(name)
+            if own is None:
+                return True  # one more budget; those of the user apply too
+            known = getattr(own, field, None)
+            is_amount = field in ("cost", "tokens", "calls")
+            return is_amount and value is not None and (known is None or value <= known)
+        case ["timezone"]:
+            return not below.budget.limits  # else the project could move the days of the user's budgets
+    return True
 
 
 def _is_harmless_agent(name: str) -> bool:

@@ -22,7 +22,7 @@ from logist.core.model.commands import RecoverCommand
 from logist.core.step import step
 from logist.core.template import data
 from logist.errors import LogistError, ProviderError, Refused, Stopped
-from logist.jobs.base import transcript
+from logist.jobs.base import budgets, transcript
 from logist.jobs.turn import (
     agent_calls,
     answer_forms,
@@ -57,6 +57,7 @@ def record_pending_answer(
     restored.
     """
     restore_point = unfinished_turns.undo_cut_off_restore(session)
+    budgets.settle_calls(session)
     collected = _collect_unrecorded(session)
     if _may_resume(session, collected, goes_on):
         assert collected is not None
@@ -221,6 +222,7 @@ def record_courier_answer(session: Session) -> Interaction:
     session.require_unmoved()
     got = ask_files.collect_ask(session.job.read_exchanges())
     if not session.project.stopping():
+        budgets.settle_calls(session)
         outages.raise_for_outage(session, got)
     collected = _find_unrecorded(session, got)
     if collected is not None and collected.kind == "unfinished":

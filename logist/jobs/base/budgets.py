@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from logist.agents.courier import reservations
@@ -11,22 +12,24 @@ from logist.config.settings import resolve_model
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.machine.limits import Shared
-from logist.core.model import Interaction, Kind, Limits, StuckKind
+from logist.core.model import Interaction, Kind, Limits, StuckKind, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.core.money import totals
 from logist.core.money.amounts import MICROCENTS
-from logist.core.money.budgets import MAX_COST, NOTHING, Cap, Cost, Scope, SharedBudget, Sums
+from logist.core.money.budgets import MAX_COST, NOTHING, BookedCall, Cap, Cost, Scope, SharedBudget, Sums
 from logist.digests import compute_sha256
+from logist.errors import LogistError
+from logist.jobs.base.session import Session, load_session
 from logist.quick_dataclass import dataclass
-from logist.store import files, inflight
+from logist.store import JobDir, files, inflight
 from logist.store.ledger import FOLDER, BudgetRefusal, Ledger, OpenCall
+from logist.timestamps import find_local_day
 
 if TYPE_CHECKING:
     from logist.agents.courier.ask_files import RecordedAsk
     from logist.config.sections import BudgetLimit
     from logist.core.model import Model, TransportError
     from logist.jobs.base.project import ProjectContext
-    from logist.jobs.base.session import Session
 
 MARK = "budget "
 """How the name of a budget begins where the limits of other jobs have the id of a job; no id has a space."""
@@ -88,7 +91,10 @@ def compute_fingerprint(project: ProjectContext) -> str:
 
 def name_job(session: Session) -> str:
     """Return the name of a job in the ledger; one in another directory than the project's has its path."""
-    project, job = session.project, session.job
+    return _name_job(session.project, session.job)
+
+
+def _name_job(project: ProjectContext, job: JobDir) -> str:
     return job.id if project.has_jobs_inside else str(project.jobs_dir / job.id)
 
 
@@ -188,6 +194,31 @@ def settle_calls(session: Session, exchanges: inflight.Exchanges | None = None) 
     known = {each.call.id: _find_cost(session, each, in_flight) for each in calls}
     costs = {call_id: cost for call_id, cost in known.items() if cost is not None}
     ledger.settle(costs, session.project.clock.timestamp())
+
+
+def settle_deleted_job(project: ProjectContext, job: JobDir) -> None:
+    """Settle the open calls of a job that is about to be deleted; what is still in doubt counts as spent."""
+    ledger = open_ledger(project)
+    if not ledger.exists():
+        return
+    with suppress(LogistError):  # a job that can't be read is deleted all the same
+        settle_calls(load_session(project, job))
+    name = _name_job(project, job)
+    costs = {each.call.id: each.cost for each in ledger.read().open.values() if each.call.job == name}
+    ledger.settle(costs, project.clock.timestamp())
+
+
+def book_supplied_cost(session: Session, ask: RecordedAsk, usage: Usage) -> None:
+    """Book what a person says that a supplied answer has cost; no budget prevents it."""
+    cost = reservations.count_cost(usage, has_error=False)
+    if cost.microcents == 0:
+        return
+    project = session.project
+    day = find_local_day(project.clock.now().timestamp(), project.settings.budget.timezone)
+    job = name_job(session)
+    call_id = f"{reservations.name_ask(job, ask.after, ask.sequence)}/supplied"
+    call = BookedCall(call_id, job, day, run=project.run_id, tags=tuple(session.state.tags))
+    open_ledger(project).book(call, cost._replace(calls=0), project.clock.timestamp())
 
 
 def _find_cost(session: Session, open_call: OpenCall, exchanges: inflight.Exchanges) -> Cost | None:

@@ -335,6 +335,8 @@ def record_answer(
         command=command,
     )
     recorded = session.record(entry)[0]
+    if simulated:
+        budgets.book_supplied_cost(session, ask, answered.reply.usage)
     if undone or check_results:
         session.job.end_restore()
     return recorded

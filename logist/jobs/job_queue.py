@@ -32,6 +32,7 @@ from logist.store import JobDir, due_notifications, list_jobs, lock
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief
 from logist.store.listing import list_job_ids
+from logist.store.provider_wait import SHOW_BUDGETS
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
@@ -270,7 +271,7 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
 def _describe_wait(job_id: str, status: Status, wait: ProviderWait) -> HeldUp:
     if wait.budget:
         waits = f"{status}, waits for {outages.describe_with_message(wait)}"
-        return HeldUp(job_id, status, advice.exit_code(Status.HALTED_COST), waits, "logist budget show")
+        return HeldUp(job_id, status, advice.exit_code(Status.HALTED_COST), waits, SHOW_BUDGETS)
     waits = f"{status}, waits for its provider: {wait.describe()}"
     return HeldUp(job_id, status, ProviderError.exit_code, waits, f"logist job step --job {job_id}")
 

@@ -147,7 +147,7 @@ class Ledger:
         """Return the sums, which include those of `accounts` in any case, and the calls without a known outcome."""
         if not self.exists():
             return LedgerView({}, {})
-        with self._open_book(accounts) as book:
+        with self._open_book(accounts, creates=False) as book:
             return LedgerView(book.sums, book.open)
 
     def read_entries(self) -> Iterator[LedgerEntry]:
@@ -193,8 +193,11 @@ class Ledger:
         return len(written)
 
     @contextmanager
-    def _open_book(self, accounts: Iterable[Account] = ()) -> Iterator[_Book]:
+    def _open_book(self, accounts: Iterable[Account] = (), *, creates: bool = True) -> Iterator[_Book]:
         with self._hold_lock(), _explain_damage(self.folder):
+            if not creates and _is_new(self.folder):
+                yield _Book(self.folder)
+                return
             book = _load_book(self.folder)
             if any(map(book.lacks, accounts)):
                 book = _load_book(self.folder, is_complete=True)
@@ -312,6 +315,8 @@ def _find_begin(account: Account) -> str:
 def _create_folder(folder: Path) -> None:
     if os.path.isdir(folder):
         return
+    with files.convert_os_errors(folder.parent):
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     files.ensure_directory(folder)
     files.replace_file(folder / ".gitignore", _IGNORE_ALL)  # what was spent is not source code
 

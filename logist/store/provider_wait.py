@@ -17,6 +17,9 @@ from logist.timestamps import format_utc
 
 LONGEST_PAUSE = 366 * 86400.0
 """Seconds; a longer pause was not written by Logist."""
+USED_UP, RESERVED = "used up", "reserved"
+"""Why a job waits for a budget; `RESERVED`: only calls that have no answer yet prevent the next one."""
+SHOW_BUDGETS = "logist budget show"
 _MOST_BYTES = 1 << 14
 _LONGEST_TEXT = 500
 _MOST_NUMBER = 1 << 53

@@ -89,6 +89,10 @@ class Cap(NamedTuple):
         ]
         return ", ".join(parts)
 
+    def describe(self) -> str:
+        """Return the limit for people."""
+        return self.select(Cost(self.microcents or 0, self.tokens or 0, self.calls or 0))
+
     def describe_use(self, used: Cost) -> str:
         """Return how much of the limit is used: `$4.90 of $5.00`, `9 of 10 calls`."""
         parts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,16 +19,17 @@ from logist.core.money import totals
 from logist.core.money.amounts import MICROCENTS
 from logist.core.money.budgets import MAX_COST, NOTHING, BookedCall, Cap, Cost, Scope, SharedBudget, Sums
 from logist.digests import compute_sha256
-from logist.errors import LogistError
+from logist.errors import InvalidFile, LogistError
 from logist.jobs.base.session import Session, load_session
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, files, inflight
 from logist.store.ledger import FOLDER, BudgetRefusal, Ledger, OpenCall
-from logist.timestamps import find_local_day
+from logist.timestamps import find_local_day, format_local
 
 if TYPE_CHECKING:
     from logist.agents.courier.ask_files import RecordedAsk
     from logist.config.sections import BudgetLimit
+    from logist.config.settings import Settings
     from logist.core.model import Model, TransportError
     from logist.jobs.base.project import ProjectContext
 
@@ -65,13 +67,11 @@ def list_budgets(project: ProjectContext) -> tuple[SharedBudget, ...]:
 
 
 def _build_budget(project: ProjectContext, name: str, limit: BudgetLimit) -> SharedBudget:
-    from fractions import Fraction  # noqa: PLC0415 - takes 1.5 ms, and most projects have no budgets
-
-    microcents = None if limit.cost is None else int(Fraction(str(limit.cost)) * MICROCENTS)
+    microcents = None if limit.cost is None else to_microcents(limit.cost)
     scope: Scope = "project"
     of = ""
     if limit.model is not None:
-        scope, of = "model", resolve_model(project.settings, limit.model).provider_model
+        scope, of = "model", _resolve_model_name(project.settings, name, limit.model)
     elif limit.provider is not None:
         scope, of = "provider", limit.provider
     elif limit.tag is not None:
@@ -79,6 +79,27 @@ def _build_budget(project: ProjectContext, name: str, limit: BudgetLimit) -> Sha
     if limit.per == "run":
         return SharedBudget(name, "run", "", "", microcents, limit.tokens, limit.calls)
     return SharedBudget(name, scope, of, limit.per or "", microcents, limit.tokens, limit.calls)
+
+
+def _resolve_model_name(settings: Settings, budget: str, model: str) -> str:
+    try:
+        return resolve_model(settings, model).provider_model
+    except InvalidFile as error:
+        raise InvalidFile(error.message, where=f"budget.limits.{budget}.model", fix=error.fix) from error
+
+
+def to_microcents(cents: float) -> int:
+    """Return an amount in US cents that a person has written, in microcents."""
+    from fractions import Fraction  # noqa: PLC0415 - takes 1.5 ms, and most projects have no budgets
+
+    return int(Fraction(str(cents)) * MICROCENTS)
+
+
+def make_run_id(project: ProjectContext) -> str:
+    """Return a new name for a `logist run`. It begins with its day, so that its sums can be left out later."""
+    now = project.clock.now().timestamp()
+    day = find_local_day(now, project.settings.budget.timezone)
+    return f"{day}T{format_local(now, with_seconds=True)[11:]}-{os.urandom(2).hex()}"
 
 
 def compute_fingerprint(project: ProjectContext) -> str:

@@ -135,9 +135,9 @@ def begin_budget_wait(session: Session, reached: BudgetReached) -> ProviderWait:
     tries = earlier.tries + 1 if earlier is not None and earlier.budget == name else 1
     if error.retry_after is not None:
         pause = min(error.retry_after * 2 ** min(tries - 1, 10), LONGEST_PAUSE)
-        reason = "reserved"
+        reason = provider_wait.RESERVED
     else:
-        pause, reason = _count_until_next_period(project, name, now), "used up"
+        pause, reason = _count_until_next_period(project, name, now), provider_wait.USED_UP
     wait = ProviderWait(
         provider=f"budget {name}",
         revision=session.state.revision,

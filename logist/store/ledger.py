@@ -21,11 +21,11 @@ from typing import Any
 from logist.core.money.budgets import NOTHING, Account, BookedCall, Cap, Cost, Sums
 from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
-from logist.errors import Damaged, StorageError
+from logist.errors import Damaged, LogistError, StorageError
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import files, history
-from logist.store.entries import Position
+from logist.store.entries import Position, read_lines, verify_line
 
 FOLDER = "ledger"
 """The directory of the ledger, in the home of a project."""
@@ -161,6 +161,21 @@ class Ledger:
             for entry in history.read_all_entries(path):
                 yield _parse_entry(entry, path)
 
+    def read_intact_entries(self) -> list[LedgerEntry]:
+        """Return the entries of a damaged ledger whose own checksum verifies, also those after the damage."""
+        intact: list[LedgerEntry] = []
+        with suppress(LogistError):
+            intact.extend(self.read_entries())
+        last = intact[-1].sequence if intact else 0
+        with suppress(OSError), open(self.folder / LEDGER, "rb", opener=open_unfollowed) as file:
+            for line in read_lines(file):
+                body = line[max(line.find(b"{"), 0) :].removesuffix(b"\n")
+                if verify_line(body) is not None:
+                    with suppress(ValueError, RecursionError, Damaged):
+                        entry = _parse_entry(json.loads(body), self.folder / LEDGER)
+                        intact += [entry] if entry.sequence > last else []
+        return intact
+
     def verify(self) -> int:
         """Verify all entries and the totals; return the number of entries. Raises Damaged."""
         if not self.exists():
@@ -172,24 +187,24 @@ class Ledger:
                     _load_totals(self.folder)
         return count
 
-    def replace(self, entries: Iterable[LedgerEntry], kept: str) -> int:
-        """Write a new ledger; the files of the old one are moved to the folder `kept` in its directory.
+    def list_files(self) -> list[Path]:
+        """Return its files, without what an interrupted append has left."""
+        with files.convert_os_errors(self.folder):
+            names = sorted(os.listdir(self.folder))
+        stem = Path(LEDGER).stem
+        return [self.folder / name for name in names if name.startswith(f"{stem}.") or name == TOTALS]
 
-        For a repair. Returns the number of entries.
-        """
+    def replace(self, entries: Iterable[LedgerEntry]) -> int:
+        """Write a new ledger in place of the old one, for a repair; return the number of entries."""
+        written = [_dump_entry(entry) for entry in entries]
         _create_folder(self.folder)
         with self._hold_lock():
-            aside = self.folder / kept
-            files.make_directory(aside)
             with files.convert_os_errors(self.folder):
-                for name in sorted(os.listdir(self.folder)):
-                    if name.startswith(f"{Path(LEDGER).stem}.") or name == TOTALS:
-                        os.rename(self.folder / name, aside / name)
+                for path in self.list_files():
+                    os.unlink(path)
             history.create_history(self.folder / LEDGER)
-            book = _load_book(self.folder)
-            written = [_dump_entry(entry) for entry in entries]
             if written:
-                book.append(*written)
+                _load_book(self.folder).append(*written)
         return len(written)
 
     @contextmanager
@@ -302,6 +317,11 @@ class _Book:
                 os.ftruncate(fd, len(text))
             finally:
                 os.close(fd)
+
+
+def open_unfollowed(path: str, flags: int) -> int:
+    """Open a file, but no link or pipe in its place."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _find_begin(account: Account) -> str:

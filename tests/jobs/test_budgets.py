@@ -13,9 +13,12 @@ from logist.core.model.commands import ResubmitCommand
 from logist.core.money import money, totals
 from logist.core.money.amounts import MICROCENTS
 from logist.core.money.budgets import NOTHING, Account, BookedCall, Cost, Sums
+from logist.errors import Damaged
 from logist.jobs import job_queue
 from logist.jobs.base import budgets
 from logist.jobs.base.project import Clock
+from logist.jobs.doctor.backup import Backup
+from logist.jobs.doctor.ledger_checks import find_ledger_problems, repair_ledger
 from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision
@@ -212,7 +215,7 @@ def test_the_command_that_collects_an_answer_settles_it(bench: MakeBench) -> Non
         waiting_for(lambda: job.find_lock_holder() is None)
         ledger = budgets.open_ledger(b.project)
         [reserved, _] = list(ledger.read_entries())
-        ledger.replace([reserved], "before")
+        ledger.replace([reserved])
         assert len(read(b).open) == 1
         b.change(detach=False)
         b.step()
@@ -277,6 +280,40 @@ def test_reservations_of_running_calls_make_a_job_wait_only_for_a_moment(bench: 
         assert (wait.reason, wait.pause) == ("reserved", 5.0)
         assert ledger.settle({"other/0/1": NOTHING}, "") == 1
         assert b.step(provider_wait=60).wait is None
+
+
+@pytest.mark.parametrize("damaged", [b'"kind":"reserve"', b'"kind":"settle"', b'"version":1', b""])
+def test_a_repair_restores_what_the_histories_prove(bench: MakeBench, damaged: bytes) -> None:
+    """Also if the damage is in the middle: the entries after it have their own checksums."""
+    with Loopback(DONE, DONE) as server:
+        b = budgeted(bench(), server.url, {}, approval="none")
+        for job_id in "ab":
+            b.create(job_id, tags=["nightly"])
+            b.step(job_id)
+        before = read(b)
+        ledger = budgets.open_ledger(b.project)
+        deleted = BookedCall("gone/0123456789abcdef/1", "gone", "2026-01-02")
+        assert ledger.reserve(deleted, Cost(9, 9, 1), [], "2026-01-02T03:04:05Z") is None
+        ledger.settle({deleted.id: Cost(8, 8, 1)}, "2026-01-02T03:04:05Z")
+        file = ledger.folder / "ledger.json"
+        file.write_bytes(file.read_bytes().replace(damaged, b"x" * len(damaged), 1) if damaged else b"")
+        [problem] = find_ledger_problems(b.project)
+        assert (problem.level, problem.exit_code) == ("error", 10)
+        b.create("c")
+        if damaged in (b"", b'"version":1'):  # a reservation reads only the end
+            with pytest.raises(Damaged, match="the ledger is damaged"):
+                b.step("c")
+        repair_ledger(b.project, problem.paths, Backup(b.project))
+        [fine] = find_ledger_problems(b.project)
+        assert fine.level == "ok"
+        after = read(b)
+        gone = 8 if damaged else 0
+        assert after.open == {}
+        assert after.sums[PROJECT].spent.microcents == before.sums[PROJECT].spent.microcents + gone
+        assert after.sums[Account("tag nightly")].spent.calls == 2
+        assert after.sums[Account("model openai/worker-model")].spent.calls == 2
+        assert not b.history("c")[1:]
+        assert len(server.requests) == 2
 
 
 def test_what_a_deleted_job_spent_stays(bench: MakeBench) -> None:

@@ -112,10 +112,11 @@ def compute_fingerprint(project: ProjectContext) -> str:
 
 def name_job(session: Session) -> str:
     """Return the name of a job in the ledger; one in another directory than the project's has its path."""
-    return _name_job(session.project, session.job)
+    return name_job_of(session.project, session.job)
 
 
-def _name_job(project: ProjectContext, job: JobDir) -> str:
+def name_job_of(project: ProjectContext, job: JobDir) -> str:
+    """Return the same for a job that is not open."""
     return job.id if project.has_jobs_inside else str(project.jobs_dir / job.id)
 
 
@@ -224,7 +225,7 @@ def settle_deleted_job(project: ProjectContext, job: JobDir) -> None:
         return
     with suppress(LogistError):  # a job that can't be read is deleted all the same
         settle_calls(load_session(project, job))
-    name = _name_job(project, job)
+    name = name_job_of(project, job)
     costs = {each.call.id: each.cost for each in ledger.read().open.values() if each.call.job == name}
     ledger.settle(costs, project.clock.timestamp())
 

@@ -296,7 +296,7 @@ class BudgetLimit(Frozen):
     model: Name | None = None
     """Only calls of this model: a name in `models`, or PROVIDER/MODEL."""
     tag: Name | None = None
-    """Only calls of jobs with this tag."""
+    """Only calls of jobs with this tag, and of their child jobs."""
     per: Literal["day", "month", "run"] | None = None
     """None: for all time. `run`: for each `logist run`."""
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None

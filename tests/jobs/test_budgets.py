@@ -27,6 +27,7 @@ from logist.store.ledger import LedgerView
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import paid, waiting_for
+from tests.jobs.test_workflow_children import given_away
 from tests.jobs.test_working import END, call, step_as_process_of, turn
 from tests.loopback import Loopback
 
@@ -325,3 +326,13 @@ def test_what_a_deleted_job_spent_stays(bench: MakeBench) -> None:
     assert budgets.open_ledger(b.project).reserve(in_doubt, Cost(5, 5, 1), [], "") is None
     delete_job(b.project, "j", force=True)
     assert (read(b).open, read_project(b).spent.calls) == ({}, 1)
+
+
+def test_a_child_job_counts_for_the_tags_of_its_parent(bench: MakeBench) -> None:
+    b = bench(settings={"review": {"enabled": False}})
+    child = given_away(b, "one", tags=["nightly"], input={"who": "me"})[0]
+    with Loopback(DONE) as server:
+        budgeted(b, server.url, {"few": {"tag": "nightly", "calls": 0}})
+        wait = b.step(child).wait
+        assert wait is not None
+        assert wait.budget == "few"

@@ -13,7 +13,7 @@ from logist.config.settings import resolve_model
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.machine.limits import Shared
-from logist.core.model import Interaction, Kind, Limits, StuckKind, Usage
+from logist.core.model import MAX_DEPTH, Interaction, Kind, Limits, StuckKind, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.core.money import totals
 from logist.core.money.amounts import MICROCENTS
@@ -21,6 +21,7 @@ from logist.core.money.budgets import MAX_COST, NOTHING, BookedCall, Cap, Cost, 
 from logist.digests import compute_sha256
 from logist.errors import InvalidFile, LogistError
 from logist.jobs.base.session import Session, load_session
+from logist.jobs.base.stored_records import read_current_state
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, files, inflight
 from logist.store.ledger import FOLDER, BudgetRefusal, Ledger, OpenCall
@@ -120,9 +121,7 @@ def name_job_of(project: ProjectContext, job: JobDir) -> str:
     return job.id if project.has_jobs_inside else str(project.jobs_dir / job.id)
 
 
-def bind_ledger(
-    session: Session, model: Model, after: str | None, sequence: int, provider: str | None = None
-) -> ExchangeLedger | None:
+def bind_ledger(session: Session, model: Model, after: str | None, sequence: int) -> ExchangeLedger | None:
     """Return the ledger for the calls of one ask; None if they cost nothing.
 
     `after`, `sequence`: the place of the ask in the history.
@@ -135,10 +134,10 @@ def bind_ledger(
         open_ledger(project).folder,
         reservations.name_ask(job, after, sequence),
         job,
-        provider or model.provider_model.partition("/")[0],
+        model.provider_model.partition("/")[0],
         model.provider_model,
         project.run_id,
-        tuple(session.state.tags),
+        _list_tags(session),
         list_budgets(project),
         project.settings.budget.timezone,
     )
@@ -146,8 +145,22 @@ def bind_ledger(
 
 def bind_recorded(session: Session, ask: RecordedAsk) -> ExchangeLedger | None:
     """Return the same for an ask that is written to disk."""
-    provider = ask.provider.name if ask.provider else None
-    return bind_ledger(session, ask.model, ask.after, ask.sequence, provider)
+    return bind_ledger(session, ask.model, ask.after, ask.sequence)
+
+
+def _list_tags(session: Session) -> tuple[str, ...]:
+    """Return the tags of a job and of those that it does a part of."""
+    tags, above = list(session.state.tags), session.state.parent
+    for _ in range(MAX_DEPTH):
+        if above is None:
+            break
+        try:
+            state = read_current_state(session.project.open_job(above))
+        except LogistError:
+            break  # a job without its parent runs on its own
+        tags += [str(tag) for tag in state.get("tags", ())]
+        above = state.get("parent")
+    return tuple(dict.fromkeys(tags))
 
 
 @dataclass(frozen=True)
@@ -239,7 +252,7 @@ def book_supplied_cost(session: Session, ask: RecordedAsk, usage: Usage) -> None
     day = find_local_day(project.clock.now().timestamp(), project.settings.budget.timezone)
     job = name_job(session)
     call_id = f"{reservations.name_ask(job, ask.after, ask.sequence)}/supplied"
-    call = BookedCall(call_id, job, day, run=project.run_id, tags=tuple(session.state.tags))
+    call = BookedCall(call_id, job, day, run=project.run_id, tags=_list_tags(session))
     open_ledger(project).book(call, cost._replace(calls=0), project.clock.timestamp())
 
 

@@ -222,7 +222,6 @@ def record_courier_answer(session: Session) -> Interaction:
     session.require_unmoved()
     got = ask_files.collect_ask(session.job.read_exchanges())
     if not session.project.stopping():
-        budgets.settle_calls(session)
         outages.raise_for_outage(session, got)
     collected = _find_unrecorded(session, got)
     if collected is not None and collected.kind == "unfinished":

@@ -82,7 +82,8 @@ class BudgetRefusal(NamedTuple):
         used = f"budget {self.cap.budget}: {self.cap.describe_use(self.sums.get_total())} used"
         if self.sums.reserved != NOTHING:
             used += f" ({self.cap.select(self.sums.reserved)} of it reserved for calls without an answer)"
-        return f"{used}; the next call can use up to {self.cap.select(self.needed)}"
+        needed = self.cap._replace(calls=None).select(self.needed)
+        return f"{used}; the next call can use up to {needed}" if needed else used
 
     @property
     def is_temporary(self) -> bool:

@@ -389,11 +389,23 @@ def _parse_totals(folder: Path, data: Any) -> _Book:
     book.position = Position(int(sequence), str(digest), int(offset))
     book.since = str(data["since"])
     for scope, period, *numbers in data["sums"]:
+        if len(numbers) != 2 * len(Cost._fields) or not all(
+            type(each) is int and each >= 0 for each in numbers
+        ):
+            raise ValueError("not amounts")
         book.sums[Account(scope, period)] = Sums(Cost(*numbers[:3]), Cost(*numbers[3:]))
     for each in data["open"]:
         call = _parse_call(each)
-        book.open[call.id] = OpenCall(call, Cost(**each["cost"]), each["at"])
+        book.open[call.id] = OpenCall(call, _parse_cost(each["cost"]), str(each["at"]))
     return book
+
+
+def _parse_cost(cost: Any) -> Cost:
+    """Return an amount; raise ValueError for a negative one, which would allow to spend more than a limit."""
+    amounts = [cost[name] for name in Cost._fields]
+    if not all(type(amount) is int and amount >= 0 for amount in amounts):
+        raise ValueError("not an amount")
+    return Cost(*amounts)
 
 
 @contextmanager
@@ -414,7 +426,7 @@ def _dump_entry(entry: LedgerEntry) -> JsonObject:
 def _parse_entry(entry: JsonObject, path: Path) -> LedgerEntry:
     try:
         call = None if entry["kind"] == SETTLE else _parse_call(entry)
-        cost = Cost(**{name: int(entry["cost"][name]) for name in Cost._fields})
+        cost = _parse_cost(entry["cost"])
         return LedgerEntry(
             entry["sequence"], str(entry["kind"]), str(entry["at"]), str(entry["id"]), cost, call
         )

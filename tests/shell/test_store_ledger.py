@@ -149,6 +149,16 @@ def test_a_damaged_ledger_names_the_entry(
     assert raised.value.fix == "to restore what the histories of the jobs prove: logist doctor --fix"
 
 
+def test_negative_amounts_are_refused(ledger: Ledger) -> None:
+    """A ledger may come with a clone: it must not allow to spend more."""
+    assert reserve(ledger, 1)
+    with pytest.raises(Damaged):
+        ledger.settle({"j/abc/1": Cost(-100)}, AT)
+    for use in (ledger.read, ledger.verify, lambda: reserve(ledger, 2)):
+        with pytest.raises(Damaged, match="entry 2 is invalid"):
+            use()
+
+
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_entries_that_are_gone_are_damage(ledger: Ledger, *, is_removed: bool) -> None:
     """Else what was spent could be spent again."""

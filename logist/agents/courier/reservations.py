@@ -120,8 +120,8 @@ def name_call(ask_id: str, k: int) -> str:
 def count_cost(usage: Usage, *, has_error: bool) -> Cost:
     """Return what the usage of an exchange is to budgets; a refused request is no call."""
     return Cost(
-        money.join_cents(usage.cost_cents, usage.cost_microcents),
-        usage.input_tokens + usage.output_tokens,
+        max(0, money.join_cents(usage.cost_cents, usage.cost_microcents)),
+        max(0, usage.input_tokens) + max(0, usage.output_tokens),
         0 if has_error and usage.source == "none" else 1,
     )
 

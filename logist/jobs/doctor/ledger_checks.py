@@ -95,14 +95,19 @@ def _complete_settlements(entries: list[LedgerEntry], asks: set[str]) -> Iterato
 
 
 def _list_calls(project: ProjectContext) -> Iterator[tuple[BookedCall, Cost, Kind]]:
-    """Yield the calls that the histories of the jobs have, each with its cost and the kind of its interaction."""
+    """Yield the calls that the histories of the jobs have, each with its cost and the kind of its interaction.
+
+    What a fork has copied was paid once.
+    """
+    seen = set[str]()
     for job_id in list_jobs(project.jobs_dir):
         with suppress(LogistError):  # another check reports a damaged job
             job = project.open_job(job_id)
             tags = tuple(load_session(project, job).state.tags)
             for entry in job_reader.read_interactions(job):
                 call, cost = _read_call(project, job, entry, tags)
-                if cost != NOTHING:
+                if cost != NOTHING and entry.checksum not in seen:
+                    seen.add(str(entry.checksum))
                     yield call, cost, entry.kind
 
 

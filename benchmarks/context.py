@@ -1,10 +1,17 @@
 """What gathering the context of a prompt costs on a large repository: CPU of Logist and its children.
 
-Run: python benchmarks/context.py [--files 1000 10000 50000] [--runs 3] [--git]
+Run: python benchmarks/context.py [--files 1000 20000 50000] [--runs 3] [--git] [--real DIR]
+
+The first preview makes the word index. Before each further one, a file is edited, and the index is used. --real copies
+files from DIR (such as checkouts of several repositories) until there are enough, instead of making them up.
 
 How good the list of files is, on past bug fixes of public repositories (see context_fixes.py):
 
     python benchmarks/context.py --repos DIR [--misses] [--reports]
+
+What a budget for their texts shows of the right files, and what it costs:
+
+    python benchmarks/context.py --repos DIR --budgets [5000 20000 ...] [--limits 5 10]
 
 DIR has clones with their history, bare or not, named OWNER+NAME or OWNER+NAME.git. They are only read.
 """
@@ -13,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,8 +37,9 @@ from logist.config.settings import ContextRules
 from logist.core.relevance import Task
 from logist.workspace import Workspace
 
-LIMIT = 2.0
+BUDGETS = (5_000, 10_000, 15_000, 20_000, 30_000, 50_000)
 TRACKED = "tracked.txt"
+EDITED = "edited.py"
 
 FIVE = ("-e", "payment", "-e", "retr", "-e", "sess", "-e", "invoic", "-e", "charg")
 """Half of what Logist looks for, for git grep."""
@@ -73,24 +82,8 @@ def make_repository(root: Path, count: int) -> int:
     (root / ".gitignore").write_text(IGNORED)
     (root / "README.md").write_text("# Large\n")
     (root / "build").mkdir()
-    for name in ("made.txt", TRACKED):
-        (root / "build" / name).write_text("Matched by .gitignore\n")
+    (root / "build" / TRACKED).write_text("Matched by .gitignore\n")
     return total
-
-
-def first_checkpoint(root: Path) -> str:
-    """The job's repository with a commit of the names of all files but one, so that git has to be asked of both."""
-    repository = root.parent / "git"
-    subprocess.run(["git", "init", "-q", "--bare", repository], check=True)
-    paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
-    told = [f"M 100644 :1 {path}" for path in paths if path != "build/made.txt"]
-    start = (
-        "blob\nmark :1\ndata 1\n.\ncommit refs/heads/checkpoints\ncommitter L <l@localhost> 0 +0000\ndata 0\n"
-    )
-    orders = "\n".join([start, *told, ""]).encode()
-    named = ["git", f"--git-dir={repository}"]
-    subprocess.run([*named, "fast-import", "--quiet"], input=orders, check=True)
-    return subprocess.check_output([*named, "rev-parse", "refs/heads/checkpoints"], text=True).strip()
 
 
 def _text(chance: random.Random, size: int) -> bytes:
@@ -102,66 +95,147 @@ def _text(chance: random.Random, size: int) -> bytes:
     return "".join(lines).encode()
 
 
-def gather(root: Path, first: str) -> None:
+def copy_repository(source: Path, root: Path, count: int) -> int:
+    """Copy real files, as often as needed, each copy with another content; return how many bytes."""
+    files = sorted(path for path in source.rglob("*") if path.is_file() and not path.is_symlink())
+    total = 0
+    for number in range(count):
+        copy, file = number // len(files), files[number % len(files)]
+        data = file.read_bytes()
+        if copy and b"\0" not in data:
+            data = b"# copy %d\n%b" % (copy, data)
+        place = root / f"copy{copy}" / file.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+        total += len(data)
+    return total
+
+
+def prepare_job(root: Path, source: Path) -> None:
+    """Make the workspace of a new job from these files, and a file that git ignores."""
+    (source / EDITED).write_text("# session\n")
+    git = ["git", "-C", source]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "-c", "core.autocrlf=false", "add", "--force", "."], check=True)
+    identity = ["-c", "user.name=L", "-c", "user.email=l@localhost"]
+    subprocess.run([*git, *identity, "commit", "-q", "-m", "x"], check=True)
+    (root / "first").write_text(open_workspace(root).populate(source))
+    (root / "workspace" / "build").mkdir(exist_ok=True)
+    (root / "workspace" / "build" / "made.txt").write_text("Matched by .gitignore\n")
+
+
+def open_workspace(root: Path) -> Workspace:
+    return Workspace(root / "workspace", root / "git", words=root / "words")
+
+
+def gather(root: Path) -> None:
     """What a step does for a role that wants the structure and the relevant files, with the default settings."""
     rules = ContextRules()
-    workspace = Workspace(root, root.parent / "git")
-    survey = workspace.survey_files(rules.excluded_paths, first)
+    workspace = open_workspace(root)
+    survey = workspace.survey_files(rules.excluded_paths, (root / "first").read_text())
     workspace.describe_structure(survey)
+    workspace.describe_unsearched(survey)
     found = workspace.find_relevant(
         survey,
         TASK,
         limit=rules.relevant_files_limit,
         max_file_bytes=rules.max_file_bytes,
         max_total_bytes=rules.max_total_bytes,
+        redact=str,
     )
     assert len(found) == rules.relevant_files_limit
-    assert f"build/{TRACKED}" in survey.files
 
 
-def git(root: Path, *arguments: str) -> None:
+def gather_first(root: Path) -> None:
+    shutil.rmtree(root / "words", ignore_errors=True)
+    gather(root)
+
+
+def gather_after_edit(root: Path) -> None:
+    with open(root / "workspace" / EDITED, "a") as file:
+        file.write("# session\n")
+    gather(root)
+
+
+def measure_folder(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
+
+
+def ask_git(source: Path, *arguments: str) -> None:
     """The same questions to git, for comparison: not how Logist does it."""
-    named = [f"--git-dir={root.parent / 'plain'}", f"--work-tree={root}"]
-    subprocess.run(["git", *named, *arguments], stdout=subprocess.DEVNULL, check=False, cwd=root)
+    subprocess.run(["git", "-C", source, *arguments], stdout=subprocess.DEVNULL, check=False)
+
+
+def measure(count: int, runs: int, real: Path | None, *, with_git: bool) -> list[object]:
+    """Return a row of the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        source = root / "source"
+        source.mkdir()
+        size = copy_repository(real, source, count) if real else make_repository(source, count)
+        prepare_job(root, source)
+        first = (root / "first").read_text()
+        walked = took(runs, partial(open_workspace(root).survey_files, ("node_modules", "dist"), first))
+        gathered = [took(runs, partial(each, root)) for each in (gather_first, gather_after_edit)]
+        row = [str(count), size / 1e6, walked, *gathered, measure_folder(root / "words") / 1e6]
+        if with_git:
+            row.append(took(1, partial(ask_git, source, "ls-files", "-o", "--exclude-standard")))
+            row.append(took(1, partial(ask_git, source, "grep", "-ciF", *FIVE)))
+        return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000, 50_000])
+    parser.add_argument("--files", type=int, nargs="+", default=[1_000, 20_000, 50_000])
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--real", type=Path, metavar="DIR", help="copy files from DIR, instead of making them up"
+    )
     parser.add_argument("--git", action="store_true", help="ask git as well")
     parser.add_argument("--repos", type=Path, metavar="DIR", help="evaluate the list on the clones in DIR")
     parser.add_argument(
         "--misses", action="store_true", help="with --repos: print the fixes without a right file"
     )
     parser.add_argument(
+        "--tuning",
+        action="store_true",
+        help="with --repos: the list by Logist for the 300 fixes that its weights are chosen with",
+    )
+    parser.add_argument(
         "--reports",
         action="store_true",
         help="with --repos: 20 bug reports as the tasks, instead of subjects of commits",
     )
+    parser.add_argument(
+        "--budgets",
+        type=int,
+        nargs="*",
+        metavar="TOKENS",
+        help="with --repos: compare these values of context.relevant_files_tokens",
+    )
+    parser.add_argument(
+        "--limits",
+        type=int,
+        nargs="+",
+        default=[context_fixes.FILES],
+        metavar="N",
+        help="with --budgets: compare these values of context.relevant_files_limit, too",
+    )
     options = parser.parse_args()
     if options.repos:
+        if options.tuning:
+            fixes = context_fixes.load_fixes(context_fixes.TUNING)
+            context_fixes.evaluate(options.repos, fixes, ["logist"], misses=options.misses)
+            return
         fixes = context_fixes.load_reports() if options.reports else context_fixes.load_fixes()
+        if options.budgets is not None:
+            context_fixes.compare_budgets(options.repos, fixes, options.limits, options.budgets or BUDGETS)
+            return
         context_fixes.evaluate(options.repos, fixes, [*context_fixes.LISTERS], misses=options.misses)
         return
-    head = ["files", "MB", "walk s", "structure and files s", f"at most {LIMIT:g}"]
+    head = ["files", "MB", "walk s", "first s", "after an edit s", "index MB"]
     rows: list[list[object]] = [[*head, *(["git ls-files s", "git grep s"] if options.git else [])]]
-    for count in options.files:
-        with tempfile.TemporaryDirectory() as folder:
-            root = Path(folder) / "workspace"
-            root.mkdir()
-            size = make_repository(root, count) / 1e6
-            first = first_checkpoint(root)
-            workspace = Workspace(root, root.parent / "git")
-            walked = took(options.runs, partial(workspace.survey_files, ("node_modules", "dist"), first))
-            gathered = took(options.runs, partial(gather, root, first))
-            judged = "yes" if gathered <= LIMIT else "NO"
-            row: list[object] = [str(count), size, walked, gathered, judged]
-            if options.git:
-                git(root, "init", "-q")
-                row.append(took(1, lambda root=root: git(root, "ls-files", "-o", "--exclude-standard")))
-                row.append(took(1, lambda root=root: git(root, "grep", "--untracked", "-ciF", *FIVE)))
-            rows.append(row)
+    rows += [measure(count, options.runs, options.real, with_git=options.git) for count in options.files]
     table(rows)
 
 

@@ -20,12 +20,16 @@ from pathlib import Path
 from measure import table
 
 from logist.config.settings import ContextRules
+from logist.core.prompt.budget import BYTES_PER_TOKEN
+from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.relevance import Task
 from logist.workspace import Workspace
 
 FIXES = Path(__file__).with_name("context_fixes.json")
 REPORTS = Path(__file__).with_name("context_reports.json")
 """For 20 of the fixes, a bug report in our words: the symptoms, without names of files and symbols."""
+TUNING = Path(__file__).with_name("context_tuning.json")
+"""150 fixes of each tuned repository, to choose weights with: 20 would be too few to tell a gain from chance."""
 TUNED = ("fastify/fastify", "pallets/click")
 """The weights were chosen with fixes of these two; the others are held out."""
 FILES = 10
@@ -109,20 +113,27 @@ class Clone:
 Lister = Callable[[Clone, Fix, str], list[str]]
 
 
-def list_relevant(clone: Clone, fix: Fix, subject: str) -> list[str]:
-    """Logist's own list, by the code that builds a prompt, with the default settings."""
+def find_relevant(clone: Clone, fix: Fix, subject: str, limit: int, tokens: int) -> list[Relevant]:
+    """Logist's own list, by the code that builds a prompt, with at most so many files and tokens of their texts."""
     rules = ContextRules()
     workspace = Workspace(clone.root, clone.git_dir)
-    found = workspace.find_relevant(
+    return workspace.find_relevant(
         workspace.survey_files(rules.excluded_paths, fix.parent),
         Task(subject),
-        limit=FILES,
+        limit=limit,
         max_file_bytes=rules.max_file_bytes,
-        max_total_bytes=rules.max_total_bytes,
+        max_total_bytes=tokens * BYTES_PER_TOKEN,
+        redact=str,
         source=str(clone.git_dir),
         first=fix.parent,
     )
-    return [one.file.path for one in found]
+
+
+def list_relevant(clone: Clone, fix: Fix, subject: str) -> list[str]:
+    return [
+        one.file.path
+        for one in find_relevant(clone, fix, subject, FILES, ContextRules().relevant_files_tokens)
+    ]
 
 
 def list_by_bm25(clone: Clone, fix: Fix, subject: str) -> list[str]:
@@ -209,3 +220,89 @@ def evaluate(folder: Path, fixes: Sequence[Fix], names: Sequence[str], *, misses
     for (key, name), one in sorted(scores.items(), key=lambda item: item[0][0].endswith("together")):
         rows.append([key, name, *one.average()])
     table(rows)
+
+
+_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+", re.MULTILINE)
+_NUMBERED = re.compile(r"^ *(\d+)(?:  |$)", re.MULTILINE)
+PRICE = 3.0
+"""US dollars for a million tokens of input: a common price of a large model."""
+
+
+@dataclass
+class BudgetScores:
+    """What a budget shows of the right files: for each fix, shares of its right files, and the tokens of all texts."""
+
+    listed: list[float] = field(default_factory=list)
+    shown: list[float] = field(default_factory=list)
+    """Files of which the text has all lines that the fix changed."""
+    touched: list[float] = field(default_factory=list)
+    """Files of which the text has any of these lines."""
+    tokens: list[float] = field(default_factory=list)
+
+    def add(self, found: Sequence[Relevant], places: dict[str, list[set[int]]]) -> None:
+        files = {one.file.path: one.file for one in found}
+        right = [(files[path], hunks) for path, hunks in places.items() if path in files]
+        lines = [(_list_shown_lines(file), hunks) for file, hunks in right]
+        self.listed.append(len(right) / len(places))
+        self.shown.append(
+            sum(shown is None or all(hunk <= shown for hunk in hunks) for shown, hunks in lines) / len(places)
+        )
+        self.touched.append(
+            sum(shown is None or any(hunk & shown for hunk in hunks) for shown, hunks in lines) / len(places)
+        )
+        self.tokens.append(sum(len((one.file.text or "").encode()) for one in found) / BYTES_PER_TOKEN)
+
+    def average(self) -> list[object]:
+        listed, shown, touched, tokens = (
+            sum(column) / len(self.tokens) for column in (self.listed, self.shown, self.touched, self.tokens)
+        )
+        return [
+            listed,
+            shown,
+            touched,
+            f"{tokens:,.0f}",
+            f"{max(self.tokens):,.0f}",
+            f"${tokens * PRICE / 1e6:.3f}",
+        ]
+
+
+def _list_shown_lines(file: FileText) -> set[int] | None:
+    """The numbers of the lines that a prompt shows; None: all. Parts of a file have a note, and numbers before their lines."""
+    if file.text is None:
+        return set()
+    return {int(number) for number in _NUMBERED.findall(file.text)} if file.note else None
+
+
+def list_changed_places(clone: Clone, fix: Fix) -> dict[str, list[set[int]]]:
+    """The lines that a fix changed in each right file, by the numbers before it; of an insertion the line above."""
+    changed = {}
+    for path in fix.files:
+        patch = clone.git("diff", "-U0", "--no-ext-diff", fix.parent, fix.commit, "--", path)
+        hunks = [(int(start), int(count or 1)) for start, count in _HUNK.findall(patch)]
+        changed[path] = [
+            set(range(start, start + count)) if count else {max(1, start)} for start, count in hunks
+        ]
+    return changed
+
+
+def compare_budgets(folder: Path, fixes: Sequence[Fix], limits: Sequence[int], tokens: Sequence[int]) -> None:
+    """Print what each budget of files and tokens shows of the right files, and what it costs."""
+    scores: dict[tuple[int, int], BudgetScores] = defaultdict(BudgetScores)
+    for repo in dict.fromkeys(fix.repo for fix in fixes):
+        git_dir = find_git_directory(folder, repo)
+        if git_dir is None:
+            print(f"{repo}: no clone in {folder}, left out")
+            continue
+        with tempfile.TemporaryDirectory() as temporary:
+            clone = Clone(git_dir, Path(temporary))
+            for fix in (fix for fix in fixes if fix.repo == repo):
+                clone.check_out(fix.parent)
+                subject, places = (
+                    fix.report or clone.read_subject(fix.commit),
+                    list_changed_places(clone, fix),
+                )
+                for limit in limits:
+                    for most in tokens:
+                        scores[limit, most].add(find_relevant(clone, fix, subject, limit, most), places)
+    head: list[object] = ["files", "budget", "listed", "all lines", "any line", "tokens", "at most", "price"]
+    table([head, *([str(limit), f"{most:,}", *one.average()] for (limit, most), one in scores.items())])

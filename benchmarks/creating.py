@@ -33,7 +33,7 @@ MOST_OWN_MS = 30
 """CPU of Logist itself for each child job, without that of git."""
 OWN_LOGIST = """
 import atexit, os, sys
-from logist.cli.main import main
+from logist.__main__ import main
 def report():
     times = os.times()
     print("own", times.user + times.system, file=sys.stderr, flush=True)

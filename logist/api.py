@@ -595,7 +595,8 @@ class Job:
 
     def verify(self) -> Verified:
         """Check the files of the job against each other; `problems` is empty if all match."""
-        return job_reader.verify_job(self._context, self._context.open_job(self.id))
+        verified = job_reader.verify_job(self._context, self._context.open_job(self.id))
+        return verified if verified.edits is None else replace(verified, edits=verified.edits.load_models())
 
     def export(
         self, directory: str | Path, *, redacted: bool = False, force: bool = False

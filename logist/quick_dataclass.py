@@ -198,13 +198,26 @@ def _build_standard(cls: type) -> Any:
 
 
 def _build_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
-    """Return what `dataclasses.fields` reads; inherited fields are those of the base, as in the standard library."""
-    found: dict[str, dataclasses.Field[Any]] = {}
+    """Return what `dataclasses.fields` and `replace` read; inherited fields are those of the base, as in the standard library."""
+    found: dict[str, Any] = {}
     for base in cls.__mro__[-1:0:-1]:
         if _SPECS in vars(base):
             found |= base.__dataclass_fields__  # type: ignore[attr-defined]
-    found |= _build_standard(cls).__dataclass_fields__
+    for name in vars(cls).get("__annotations__", {}):
+        if spec := getattr(cls, _SPECS).get(name):
+            found[name] = _complete_field(name, spec)
     return found
+
+
+def _complete_field(name: str, spec: _Spec) -> Any:
+    """Return a field as the decorator of the standard library leaves it."""
+    own: Any = spec.default
+    if not isinstance(own, dataclasses.Field):
+        own = dataclasses.field(default=own)
+    own.name, own.type, own._field_type = name, spec.written, dataclasses._FIELD  # type: ignore[attr-defined]
+    if own.kw_only is _MISSING:
+        own.kw_only = spec.kw_only
+    return own
 
 
 def _build_getter(cls: type) -> Any:

@@ -1,19 +1,23 @@
 """`NamedTuple` like that of the standard library, but quick to define.
 
 The standard one compiles each annotation and a function for each class: 0.1 ms, and a step loads 60 such classes. Here,
-`__new__` is compiled for the first instance, and the other methods are the same functions for all classes. Type checkers
+`__new__` is compiled for the sixth instance, and the other methods are the same functions for all classes. Type checkers
 see the standard one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from typing import NamedTuple
 else:
     from collections import _tuplegetter  # in C: reads a field as quickly as in the standard tuples
+
+    _UNCOMPILED = 5
+    """So many instances of a class are made without a compiled `__new__`: as long as that is less work."""
 
     class _Values(tuple):
         """What all our named tuples inherit."""
@@ -45,13 +49,37 @@ else:
 
         __replace__ = _replace  # for `copy.replace`, since Python 3.13
 
-    class _NewOnFirstUse:
-        """`__new__` of a class, which is compiled when the first instance is made."""
+    class _NewOnUse:
+        """`__new__` of a class that is compiled when it pays: most classes of a command have one or two instances."""
+
+        def __init__(self) -> None:
+            self._uses = 0
 
         def __set_name__(self, cls: type, name: str) -> None:
             self._cls = cls
 
-        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        def __call__(self, made_class: type, /, *values: Any, **named: Any) -> Any:
+            self._uses += 1
+            if self._uses > _UNCOMPILED or (every := self._find_values(values, named)) is None:
+                return self._compile()(
+                    made_class, *values, **named
+                )  # raises the usual error if they are wrong
+            return tuple.__new__(made_class, every)
+
+        def _find_values(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> Sequence[Any] | None:
+            """Return the value of each field; None if the arguments are wrong."""
+            fields: tuple[str, ...] = self._cls._fields
+            given = {**self._cls._field_defaults, **named}
+            later = fields[len(values) :]
+            if not given.keys() >= {*later} or not {*later} >= named.keys() or len(values) > len(fields):
+                return None
+            return [*values, *map(given.__getitem__, later)] if later else values
+
+        @property
+        def __signature__(self) -> Any:
+            return inspect.signature(self._compile())
+
+        def _compile(self) -> Any:
             cls = self._cls
             new = _compile_new(cls._fields, cls._field_defaults)
             new.__qualname__ = f"{cls.__name__}.__new__"
@@ -77,7 +105,7 @@ else:
             namespace |= {field: _tuplegetter(index, field) for index, field in enumerate(fields)}
             own = {"__slots__": (), "_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
             namespace.setdefault("__doc__", f"{name}({', '.join(fields)})")
-            return type(name, (_Values,), namespace | own | {"__new__": _NewOnFirstUse()})
+            return type(name, (_Values,), namespace | own | {"__new__": _NewOnUse()})
 
     NamedTuple = type.__new__(_Definition, "NamedTuple", (), {})
 

@@ -194,6 +194,30 @@ def test_a_standard_module_is_loaded_when_it_is_used(tmp_path: Path, code: str, 
     )
 
 
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        ("import urllib.parse; print(urllib.parse.quote('a b'), urllib.parse.urlsplit('http://h:1/').port)", "a%20b 1\n"),
+        ("import urllib.parse as p; p.quote('a'); print(p.unwrap('<URL:x>'), sys.modules['urllib.parse'].__file__[-8:])", "x parse.py\n"),
+        ("from urllib.parse import quote; print(sys.modules['urllib.parse'].__spec__)", "None\n"),
+        ("import urllib.request; print(urllib.request.pathname2url('a b'))", "a%20b\n"),
+        ("from datetime import UTC, datetime; print(datetime.strptime('2001', '%Y').replace(tzinfo=UTC).isoformat())", "2001-01-01T00:00:00+00:00\n"),
+        ("from shlex import quote; print(quote('a b'), quote('ab'))", "'a b' ab\n"),
+        ("import uuid; print(uuid.UUID(int=5).hex[-1], sys.modules['uuid'].__file__[-7:])", "5 uuid.py\n"),
+        ("import signal; print(signal.SIGINT + 0, signal.signal(signal.SIGINT, signal.SIG_IGN) is signal.default_int_handler)", "2 True\n"),
+        ("import signal; a = signal.SIG_IGN; print(signal.Signals(2).name, signal.SIGTERM == signal.Signals.SIGTERM)", "SIGINT True\n"),
+        ("import subprocess; p = subprocess.Popen(['sleep', '9']); p.terminate(); print(p.wait())", "-15\n"),
+        ("import datetime, pickle; print(pickle.loads(pickle.dumps(datetime.date(2001, 2, 3))))", "2001-02-03\n"),
+        ("import datetime; kind = datetime.date; print(hasattr(datetime, 'missing'), sys.modules['datetime'].date is kind)", "False True\n"),
+        ("import click; print(any(each.__module__ == 'ast' for each in object.__subclasses__()))", "False\n"),
+        ("import typing; a = typing.List['int | None']; print(typing.get_type_hints(type('A', (), {'__annotations__': {'a': a}})))", "{'a': typing.List[int | None]}\n"),
+    ],
+)  # fmt: skip
+def test_the_program_does_without_some_standard_modules(tmp_path: Path, code: str, printed: str) -> None:
+    prepare = "from logist.lazy_modules import load_few_standard_modules; load_few_standard_modules()"
+    assert run(tmp_path, f"import sys; {prepare}; {code}") == printed
+
+
 def test_threads_get_the_same_standard_module(tmp_path: Path) -> None:
     code = """
         import sys, threading

@@ -126,6 +126,7 @@ def test_the_inbox_is_light(run_logist: RunLogist, tmp_path: Path, job: str) -> 
         ["job", "history", "j1", "--json"],
         ["job", "history", "j1", "--raw", "2"],
         ["job", "diff", "j1", "--stat"],
+        ["job", "verify", "j1"],
         ["role", "list"],
         ["config", "show"],
         ["inbox", "--json"],

@@ -136,6 +136,10 @@ class Environment:
         """Do the same as `user_config_dir` with plain strings, for the commands that must start quickly."""
         return os.path.join(self._find_xdg_directory("XDG_CONFIG_HOME", ".config"), "logist")
 
+    def list_temporary_directories(self) -> list[str]:
+        """Return the directories that are chosen for temporary files, in the order in which `tempfile` tries them."""
+        return [name for each in ("TMPDIR", "TEMP", "TMP") if (name := self._get_value(each))]
+
     def editor(self) -> str | None:
         """Return the command of the user's editor, if it is set."""
         return self._get_value("VISUAL") or self._get_value("EDITOR")

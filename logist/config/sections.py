@@ -10,6 +10,7 @@ from logist.config import price_table
 from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen, PriceTier
 from logist.core.model.flow import MAX_STEPS, MOST_STEPS
 from logist.core.text.cache_patterns import DEFAULT_CACHES
+from logist.lazy_patterns import compile_on_use
 from logist.quick_model import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 from logist.timestamps import has_timezone
 
@@ -53,6 +54,12 @@ class RoleChoice(Frozen):
     """Role by task type."""
 
 
+_ORDINARY_ENDPOINT = compile_on_use(
+    r"https?://[a-z0-9.-]+(?::(?:[0-9]{1,4}|[1-5][0-9]{4}))?(?:/[A-Za-z0-9._/-]*)?"
+)
+"""What is valid without a closer look; `urllib.parse` takes as long to load as a tenth of the start of Python."""
+
+
 def _check_endpoint(endpoint: str) -> str:
     if fault := endpoint_fault(endpoint):
         raise ValueError(fault)
@@ -64,6 +71,8 @@ def endpoint_fault(endpoint: str) -> str | None:
 
     The text doesn't contain the endpoint, because that may contain a key.
     """
+    if _ORDINARY_ENDPOINT.fullmatch(endpoint):
+        return None
     try:
         parts = urlsplit(endpoint)
         host, _ = parts.hostname, parts.port  # reading these raises ValueError for an invalid URL
@@ -179,6 +188,8 @@ class WorkspaceRules(Frozen):
     max_checkpoint_bytes: Count = 1_000_000_000
     caches: tuple[SimpleName, ...] = DEFAULT_CACHES
     """Names of directories that are left out of checkpoints."""
+    history: Literal["none", "shallow", "full"] = "none"
+    """How much of the repository's past the agents of a new job can read with git."""
     setup: SetupRules = SetupRules()
 
 
@@ -186,13 +197,15 @@ class ContextRules(Frozen):
     """How much of the workspace goes into a prompt."""
 
     max_file_bytes: Annotated[int, Field(ge=0)] = 65_536
-    """How much text of one file a prompt may contain."""
+    """How much text of one file a prompt may contain; of larger files, parts are shown."""
     max_total_bytes: Annotated[int, Field(ge=0)] = 262_144
     """How much text of all files together a prompt may contain."""
     listing_limit: Annotated[int, Field(ge=0)] = 500
     budget_tokens: Count = 100_000
     """Maximum tokens of a prompt; less for a model with a smaller context window."""
     relevant_files_limit: Annotated[int, Field(ge=0)] = 10
+    relevant_files_tokens: Annotated[int, Field(ge=0)] = 20_000
+    """How much text of all relevant files together a prompt may contain."""
     prior_attempts_limit: Annotated[int, Field(ge=0)] = 3
     """Maximum number of earlier attempts in a prompt, for roles that request them."""
     excluded_paths: tuple[Name, ...] = ("node_modules", "dist", ".git")

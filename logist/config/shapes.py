@@ -48,6 +48,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "listing_limit": (("limited", "int", {"ge": 0}), 500),
             "budget_tokens": (("limited", "int", {"ge": 1}), 100000),
             "relevant_files_limit": (("limited", "int", {"ge": 0}), 10),
+            "relevant_files_tokens": (("limited", "int", {"ge": 0}), 20000),
             "prior_attempts_limit": (("limited", "int", {"ge": 0}), 3),
             "excluded_paths": (
                 ("tuple", ("limited", "str", {"min_length": 1})),
@@ -367,6 +368,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
                         ".pytest_cache",
                         ".ruff_cache",
                     ],
+                    "history": "none",
                     "setup": {
                         "commands": [],
                         "timeout_minutes": 15.0,
@@ -384,6 +386,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
                     "listing_limit": 500,
                     "budget_tokens": 100000,
                     "relevant_files_limit": 10,
+                    "relevant_files_tokens": 20000,
                     "prior_attempts_limit": 3,
                     "excluded_paths": ["node_modules", "dist", ".git"],
                     "custom_instructions": None,
@@ -491,6 +494,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
                     ".ruff_cache",
                 ],
             ),
+            "history": (("choice", "none", "shallow", "full"), "none"),
             "setup": (("record", "SetupRules"), {}),
         },
     ),

@@ -52,7 +52,12 @@ HARMLESS = frozenset(
         "review.enabled",
         # The content of prompts, the format of answers, and what `job export` removes from a local file.
         *("context.max_file_bytes", "context.max_total_bytes", "context.listing_limit"),
-        *("context.budget_tokens", "context.relevant_files_limit", "context.prior_attempts_limit"),
+        *(
+            "context.budget_tokens",
+            "context.relevant_files_limit",
+            "context.relevant_files_tokens",
+            "context.prior_attempts_limit",
+        ),
         "context.excluded_paths",
         *("context.custom_instructions", "response_format", "redact.patterns"),
     )
@@ -76,6 +81,7 @@ HARMLESS_IN_ROLES = frozenset(
 ADDRESS = frozenset({"provider_model", "endpoint", "api_key_env"})
 """Fields that determine where the prompts and the key of a model are sent."""
 
+HISTORY = ("workspace", "history")
 TEMPLATES = "templates/"
 """How the keys of claims of job templates begin."""
 TRUSTED_FILE = "trusted.json"
@@ -143,6 +149,11 @@ class Trust:
         Includes merging if the config merges automatically: better to ask before the work is paid for.
         """
         self._require_allowed({Effect.RUN, Effect.SPEND, *([Effect.MERGE] if self.merges else [])})
+
+    def require_to_show_history(self) -> None:
+        """Raise InvalidFile if the project shows past commits to agents, and the user has not allowed what it does."""
+        if any(claim.path == HISTORY and claim.effect for claim in self.claims):
+            self.require_to_run()
 
     def require_to_merge(self) -> None:
         """Raise InvalidFile unless the user has allowed what lets work be merged without a person."""
@@ -252,7 +263,7 @@ class Trust:
             os.replace(new_file, folder / TRUSTED_FILE)
 
 
-_CAN = "can run programs, reach other hosts, or merge work without asking you;"
+_CAN = "can run programs, reach other hosts, show past commits to agents, or merge work without asking you;"
 NEW = f"{_CAN} you haven't allowed this yet"
 CHANGED = f"{_CAN} this changed since you allowed it"
 SPENDS = "allows to spend more than your own config does; you haven't allowed this yet"
@@ -343,6 +354,8 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
             return Effect.RUN if value else None
         case ("on_doubt",):
             return None if value == "stuck" else Effect.RUN
+        case ("workspace", "history"):  # past commits may hold secrets that were removed later
+            return None if value == "none" else Effect.RUN
         case ("approval",):
             return None if value in ("end", "each") else Effect.MERGE
         case ("review", "mode"):

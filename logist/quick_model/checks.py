@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -43,6 +44,8 @@ _INTEGER = compile_on_use(r"\s*([+-]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?\s*")
 _DOLLAR = compile_on_use(r"\\.|\[[^\]]*\]|\$")
 NOTHING: frozenset[type] = frozenset()
 
+_EXACT_BY_NAME = {each.__name__: frozenset({each}) for each in (str, int, float, bool)}
+
 LAX, OWN, ALL = 0, 1, 2
 """How strict a check is: not; strict except for nested models, which decide themselves; strict everywhere."""
 
@@ -53,6 +56,21 @@ def build_check(annotation: Any, *, strict: int) -> ValueCheck:
     if key not in _CACHE:
         _CACHE[key] = annotation, _build(annotation, strict)
     return _CACHE[key][1]
+
+
+@cache
+def find_exact_types(written: Any) -> frozenset[type]:
+    """Return types of values that are valid unchanged, only by the text of an annotation; perhaps not all.
+
+    Most values in a history are of these types. So they need no check, which takes longer to build than to run.
+    """
+    if not isinstance(written, str):
+        return NOTHING
+    text = written.removesuffix(" | None")
+    exact = frozenset({NoneType}) if text != written else NOTHING
+    if text.startswith("Open[Literal["):
+        return exact | {str}
+    return exact | _EXACT_BY_NAME.get(text, NOTHING)
 
 
 def _build(annotation: Any, strict: int) -> ValueCheck:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
@@ -21,7 +20,8 @@ class _Undefined:
 UNDEFINED: Any = _Undefined()
 _RESOLVED: dict[tuple[str, str], Any] = {}
 """Evaluated annotations by module and text: many fields share a few. The module is "" if it makes no difference."""
-_ONLY_BUILTINS = re.compile(r"(?:\b(?:str|int|float|bool|None|list|tuple|dict)\b|[][ |,.])+")
+_BUILTINS = {each.__name__: each for each in (str, int, float, bool, list, tuple, dict)}
+_BETWEEN_NAMES = str.maketrans(dict.fromkeys("[]|,.", " "))
 
 
 class FieldInfo:
@@ -99,12 +99,21 @@ class FieldInfo:
 def _resolve(written: Any, owner: type) -> Any:
     if not isinstance(written, str):
         return written
-    module = "" if _ONLY_BUILTINS.fullmatch(written) else owner.__module__
+    names = {*written.translate(_BETWEEN_NAMES).split()}
+    module = "" if names <= _BUILTINS.keys() | {"None"} else owner.__module__
     key = (module, written)
     if key not in _RESOLVED:
-        names = vars(import_module(module)) if module else {}
-        _RESOLVED[key] = eval(written, names)  # noqa: S307 - an annotation in our own source
+        _RESOLVED[key] = _evaluate(written, vars(import_module(module)) if module else {})
     return _RESOLVED[key]
+
+
+def _evaluate(written: str, names: dict[str, Any]) -> Any:
+    """Evaluate an annotation in our own source; for a name, or a name or None, without compiling it."""
+    name, _, rest = written.partition(" | ")
+    value = names.get(name, _BUILTINS.get(name))
+    if value is None or rest not in ("", "None"):
+        return eval(written, names)  # noqa: S307
+    return value | None if rest else value
 
 
 def copy_default(default: Any) -> Any:

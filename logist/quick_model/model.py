@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Self, get_args
 
 from logist.lazy_patterns import compile_on_use
-from logist.quick_model.checks import ALL, LAX, NOTHING, OWN, build_check, is_unicode
+from logist.quick_model.checks import ALL, LAX, NOTHING, OWN, build_check, find_exact_types, is_unicode
 from logist.quick_model.dumping import EVERYTHING, Options, dump_model
 from logist.quick_model.fields import FieldInfo, copy_default
 from logist.quick_model.problems import Misfit, Problem, ValidationError
@@ -233,7 +233,8 @@ class BaseModel:
         own = max(strict, OWN) if cls.model_config.get("strict") else strict
         for name, field in cls.model_fields.items():
             key = field.validation_alias or name
-            fields[key] = name, NOTHING, partial(_build_and_run, fields, key, name, field, own)
+            exact = NOTHING if field.constraints else find_exact_types(field.written)
+            fields[key] = name, exact, partial(_build_and_run, fields, key, name, field, own)
             defaults[name] = field.default
             if make := _find_maker(field):
                 makers.append((name, key, make))

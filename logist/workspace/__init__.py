@@ -11,10 +11,11 @@ from logist.lazy_modules import load_on_use
 if TYPE_CHECKING:
     from logist.workspace.listing import Listing
     from logist.workspace.source import find_repository, list_uncommitted
-    from logist.workspace.workspace import Checkpoint, Undone, Workspace
+    from logist.workspace.workspace import Checkpoint, KnownStart, Undone, Workspace
 
 __all__ = [
     "Checkpoint",
+    "KnownStart",
     "Listing",
     "Undone",
     "Workspace",
@@ -27,6 +28,6 @@ load_on_use(
     {
         "listing": ("Listing",),
         "source": ("find_repository", "list_uncommitted"),
-        "workspace": ("Checkpoint", "Undone", "Workspace"),
+        "workspace": ("Checkpoint", "KnownStart", "Undone", "Workspace"),
     },
 )

@@ -7,8 +7,6 @@ their agents own stay untouched, and neither attributes nor settings of an agent
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -24,6 +22,7 @@ from logist.workspace.checkpoint.changes import ABSENT
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree
 from logist.workspace.checkpoint.scan import DIRECTORY_MODE, Unstored
 from logist.workspace.files import file_names
+from logist.workspace.files.temporary import open_temporary_directory
 from logist.workspace.git import Git, quote_alternate
 from logist.workspace.merge.selecting import is_like_git
 from logist.workspace.reading import WorkspaceReader
@@ -109,8 +108,11 @@ class WorkspaceComparison:
 
 
 @contextmanager
-def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Iterator[WorkspaceComparison]:
-    """Compare two sides; `paths`: only these files and directories, relative to the workspace.
+def open_comparison(
+    before: Side, after: Side, paths: Sequence[str] = (), *, temporary: Sequence[str] = ()
+) -> Iterator[WorkspaceComparison]:
+    """Compare two sides; `paths`: only these files and directories, relative to the workspace; `temporary`: directories
+    for temporary files.
 
     Nothing of the jobs is written. Raises Refused if the two can't be compared, Damaged, StorageError.
     """
@@ -120,8 +122,7 @@ def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Ite
         raise Refused(
             "can't compare the jobs: their repositories name objects differently (SHA-1 and SHA-256)"
         )
-    folder = Path(tempfile.mkdtemp(prefix="logist-diff-")).resolve()
-    try:
+    with open_temporary_directory("logist-diff-", temporary) as folder:
         git = _create_scratch(folder / "git", sources, long_names=len(max(tips, key=len)) == 64)
         old_side, new_side = _read_side(before, git), _read_side(after, git)
         left_out = _describe_left_out(old_side.unstored, new_side.unstored)
@@ -129,16 +130,15 @@ def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Ite
         new = _write_tree(git, new_side.commit, new_side.tree, left_out)
         commits = old_side.commit, new_side.commit
         yield WorkspaceComparison(git, old, new, tuple(paths), commits, _name_first(left_out))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_side(side: Side, git: Git) -> ReadCheckpoint:
     """Return a side as a checkpoint in the scratch repository."""
     if side.commit is None:
         return side.workspace.write_current(git)
-    (unstored,) = objects.read_unstored(side.workspace.git, side.commit)
-    return ReadCheckpoint(side.commit, objects.read_tree(git, side.commit), unstored)
+    own = side.workspace.git
+    (unstored,) = objects.read_unstored(own, side.commit)
+    return ReadCheckpoint(side.commit, objects.read_tree(own, side.commit), unstored)
 
 
 def _create_scratch(git_dir: Path, sources: Sequence[WorkspaceReader], *, long_names: bool) -> Git:

@@ -112,9 +112,9 @@ class Git:
     of_job: bool = False
     """A repository of checkpoints, which may come from elsewhere with its job: refuse it if it has irregular files."""
 
-    def borrow_objects(self, objects: Path) -> Git:
-        """Return the same with access to the objects in a directory of another repository, which is only read."""
-        borrowed = os.fsdecode(quote_alternate(objects)).strip()
+    def borrow_objects(self, *places: Path) -> Git:
+        """Return the same with access to the objects in directories of other repositories, which are only read."""
+        borrowed = os.pathsep.join(os.fsdecode(quote_alternate(place)).strip() for place in places)
         return replace(self, variables=(*self.variables, ("GIT_ALTERNATE_OBJECT_DIRECTORIES", borrowed)))
 
     def flush(self, descriptor: int) -> None:

@@ -52,14 +52,17 @@ class WorkspaceReader:
         max_checkpoint_bytes: int = 1_000_000_000,
         path: str | None = None,
         outputs: Collection[str] = (),
+        words: Path | None = None,
     ) -> None:
         """`path` is the PATH in which git is searched; `outputs` are the paths that
-        a setup created: checkpoints don't include them.
+        a setup created: checkpoints don't include them. `words` is the folder of the word index; without it, the files
+        that are relevant for a task are found by reading all files.
         """
         self.root = root.absolute()
         self.git = Git(git_dir.absolute(), path or GIT_PATH, of_job=True)
         self.caches = frozenset(os.fsencode(name) for name in caches)
         self.max_bytes = max_checkpoint_bytes
+        self.words = words
         self.prepared = frozenset(map(file_names.from_json, outputs))
 
     def examine_content(self, commit: str | None) -> Content:
@@ -76,7 +79,7 @@ class WorkspaceReader:
         return Content(digest, tuple(edits), more)
 
     def write_current(self, git: Git) -> baseline.ReadCheckpoint:
-        """Write the workspace as a checkpoint to another repository, which borrows the objects of this one.
+        """Write the workspace as a checkpoint to a scratch repository, which borrows the objects of this one.
 
         Returns the last checkpoint if the workspace is the same. Nothing of the job is written.
         """
@@ -88,14 +91,16 @@ class WorkspaceReader:
             if last.commit is not None and now.is_same_as(last):
                 return baseline.ReadCheckpoint(last.commit, now.tree, now.unstored)
             reading = self._make_reading(top, last, writing=False)
-            commit = checkpoint.write_checkpoint(git, reading, now, "now")
+            commit = checkpoint.write_small_commit(git, reading, now, "now") or checkpoint.write_checkpoint(
+                git, reading, now, "now"
+            )
             return baseline.ReadCheckpoint(commit, now.tree, now.unstored)
 
     def list_edits(
         self, commit: str, limit: int = 1000, *, read_all: bool = False
     ) -> tuple[list[Change], int]:
-        """Return what differs between a checkpoint and the current workspace, except caches; nothing is
-        written.
+        """Return what differs between a checkpoint and the current workspace, except caches, as plain records;
+        nothing is written.
 
         A file with the same size, times, inode and mode as at the last checkpoint counts as unchanged; with
         `read_all`, every file is read. Raises Damaged or StorageError if the checkpoint is incomplete.
@@ -108,7 +113,7 @@ class WorkspaceReader:
                 last = last.without_stamps() if read_all else last
                 now = self._take_snapshot(top, last, last.list_directories(), writing=False)
             return changes.list_changes_since(
-                self.git, commit, now, limit, lambda change: not change.cache, tree=tree
+                self.git, commit, now, limit, lambda change: not change.cache, tree=tree, plain=True
             )
 
     def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
@@ -142,7 +147,10 @@ class WorkspaceReader:
     def _open_root(self, *, unlocking: bool = False) -> Iterator[int]:
         """Open the workspace. Raises Damaged if it or the repository is missing."""
         require_directory(self.git.git_dir, NO_GIT)
-        require_directory(self.root, f"run: logist doctor --fix; or: mkdir -m 700 {quote(str(self.root))}")
+        if not self.root.is_dir():
+            require_directory(
+                self.root, f"run: logist doctor --fix; or: mkdir -m 700 {quote(str(self.root))}"
+            )
         with safe_open.open_root(self.root, unlocking=unlocking) as top:
             yield top
 

@@ -5,18 +5,21 @@ and the `.git` for the agent's tools.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from logist.errors import StorageError, UsageError
+from logist.workspace import readable_history
 from logist.workspace.checkpoint import checkout, objects, repository, sharing
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 
 MAKING = "logist-making"
 MAIN = "refs/heads/main"
+USUAL_FILES = (b".git/HEAD", b".git", b"HEAD")
+"""One of these is a file in every work tree or repository."""
 
 
 def find_repository(start: Path) -> Path | None:
@@ -81,20 +84,38 @@ def find_objects(repository: Path, path: str = GIT_PATH) -> Path:
     return Path(os.fsdecode(git.run("rev-parse", "--git-path", "objects").removesuffix(b"\n")))
 
 
-def create_agent_git(git: Git, root: Path) -> None:
-    """Create `root/.git` for the agent's own use if it is missing, with the first checkpoint as its only
-    commit.
+def create_agent_git(git: Git, root: Path) -> str | None:
+    """Create `root/.git` for the agent's own use if it is missing, with the first checkpoint as its last commit.
 
+    Returns why the past is missing in it if it should be readable there.
     Logist never reads it again. Its objects are copies, so nothing in it refers to other places. It is created
     outside of the workspace and moved in when it is complete.
     """
     if os.path.lexists(root / ".git"):
-        return
+        return None
     base = objects.find_first(git)
     with make_agent_git(git, root, base) as inner:
-        sharing.copy_objects(inner, git.git_dir, base)
+
+        def copy_alone() -> None:
+            shares = sharing.find_shares(git, git.git_dir, [base], "--no-walk")
+            sharing.copy_objects(inner, git.git_dir, shares)
+
+        why_missing = copy_commits(git, inner, base, copy_alone)
+        borrowing = inner.borrow_objects(git.git_dir / "objects")
+        checkout.write_index(borrowing, base, f"--work-tree={root}", "reset", "--quiet", "--mixed")
+    return why_missing
+
+
+def copy_commits(git: Git, inner: Git, base: str, copy_alone: Callable[[], object]) -> str | None:
+    """Copy the commit `base` from the repository of checkpoints into that of the agent: with its past if the job makes it
+    readable, else alone, which `copy_alone` does. Returns why the past is missing.
+    """
+    history = readable_history.load_history(git.git_dir)
+    why_missing = readable_history.copy_history(git, inner, base, history) if history else None
+    if history is None or why_missing:
+        copy_alone()
         sharing.copy_shallow(git.git_dir, inner.git_dir)
-        checkout.write_index(inner, base, f"--work-tree={root}", "reset", "--quiet", "--mixed")
+    return why_missing
 
 
 @contextmanager

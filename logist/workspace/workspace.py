@@ -8,11 +8,14 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logist.errors import StorageError
 from logist.quick_dataclass import dataclass
-from logist.workspace import context, listing, prepared, source, throwaway
+from logist.regular_files import read_regular
+from logist.workspace import context, listing, prepared, readable_history, source, throwaway
 from logist.workspace.checkpoint import (
     baseline,
     changes,
@@ -28,6 +31,7 @@ from logist.workspace.checkpoint import (
     sharing,
     snapshot,
     undoing,
+    written_files,
 )
 from logist.workspace.checkpoint.baseline import Baseline, ReadCheckpoint
 from logist.workspace.checkpoint.scan import (
@@ -39,14 +43,19 @@ from logist.workspace.checkpoint.scan import (
     WorkspaceScan,
     scan_workspace,
 )
-from logist.workspace.files import agent_files, file_copy, file_names, safe_open
+from logist.workspace.files import agent_files, clones, file_copy, file_names, safe_open
+from logist.workspace.git import Git
 from logist.workspace.merge import children as merge_children
 from logist.workspace.reading import NAMED, NO_GIT, WorkspaceReader, require_directory
 
 if TYPE_CHECKING:
     from logist.core.model import Change
+    from logist.core.prompt.search_report import SearchReport
     from logist.core.prompt.shown_files import FileText, Relevant
     from logist.core.relevance import Task
+    from logist.workspace.checkpoint.objects import Tree, TreeListing
+    from logist.workspace.checkpoint.sharing import ObjectShares
+    from logist.workspace.checkpoint.written_files import FileLayout
     from logist.workspace.listing import Listing
 
 OFFENCES = 100
@@ -82,6 +91,18 @@ class Undone:
     """The checkpoint after undoing."""
 
 
+@dataclass
+class KnownStart:
+    """What new workspaces from the same checkpoint of the same job have in common: the first one finds it for all."""
+
+    listing: TreeListing | None = None
+    layout: FileLayout | None = None
+    linked: ObjectShares | None = None
+    """The objects of its own repository."""
+    copied: ObjectShares | None = None
+    """Those for its agent."""
+
+
 class Workspace(WorkspaceReader):
     """The workspace of a job.
 
@@ -91,13 +112,18 @@ class Workspace(WorkspaceReader):
     source_has_no_commits = False
     start_packs: frozenset[str] = frozenset()
     """The names of the indexes of the packs that `populate` has made from a repository."""
+    why_history_is_missing: str | None = None
+    """Why the past commits of the repository are not in the `.git` that was just created, although they should be."""
 
-    def populate(self, source_path: Path | None, kept: Path | None = None) -> str:
+    def populate(
+        self, source_path: Path | None, kept: Path | None = None, history: readable_history.Extent = "none"
+    ) -> str:
         """Create the repository, the workspace and its throw-away `.git`; return the first checkpoint.
 
         With a git repository (or a directory in one), its commit at HEAD is the first checkpoint; without a
         repository or a commit (`source_has_no_commits`), the workspace starts empty. The source is only read.
-        `kept` is the folder of `kept_packs`, which the job may begin with.
+        `kept` is the folder of `kept_packs`, which the job may begin with. `history`: how much of the repository's past
+        the agents of the job can read.
         Nothing is flushed: the caller that creates the job flushes everything once.
         """
         with self.without_flushing():
@@ -108,21 +134,39 @@ class Workspace(WorkspaceReader):
             if origin is None or head is None:
                 return self._create_empty_workspace()
             known = kept_packs.find_kept(kept, head) if kept is not None else None
-            sharing.copy_commit(self.git, source.find_objects(origin, self.git.path), head, known)
+            place = source.find_objects(origin, self.git.path)
+            if history != "none":
+                readable = readable_history.ReadableHistory(history, place.absolute())
+                readable_history.save_history(self.git.git_dir, readable)
+            if known is None and not clones.can_clone(origin, self.git.git_dir, source.USUAL_FILES):
+                sharing.copy_unverified(self.git, place, head)
+                try:
+                    self._create_workspace(head, twin=None, verifying=True)
+                except StorageError:
+                    sharing.verify_packs(self.git)  # if that is why, its error says so
+                    raise
+            else:
+                sharing.copy_commit(self.git, place, head, known)
+                self._create_workspace(head, twin=origin)
             self.start_packs = frozenset(index.name for index in packs.list_indexes(self.git.git_dir))
-            self._create_workspace(head, twin=origin, is_alone=True)
             return head
 
-    def populate_from_parent(self, parent: Path, commit: str, twin: Path | None = None) -> str:
+    def populate_from_parent(
+        self, parent: Path, commit: str, twin: Path | None = None, known: KnownStart | None = None
+    ) -> str:
         """Do the same from a checkpoint of another job, whose repository is `parent`. The objects are shared with it.
 
-        `twin` is its workspace: unchanged files share their blocks with it, if the file system can do that.
+        `twin` is its workspace: unchanged files share their blocks with it, if the file system can do that. `known` is
+        for jobs that start from the same checkpoint of the same job.
         """
+        known = known or KnownStart()
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
-            sharing.link_objects(self.git, parent, [commit])
+            known.linked = known.linked or sharing.find_shares(self.git, parent, [commit])
+            sharing.link_objects(self.git, parent, known.linked)
             sharing.copy_shallow(parent, self.git.git_dir)
-            self._create_workspace(commit, twin=twin)
+            readable_history.inherit_history(replace(self.git, git_dir=parent), self.git.git_dir, commit)
+            self._create_workspace(commit, twin=twin, original=parent, known=known)
             return commit
 
     def populate_from_original(
@@ -131,12 +175,13 @@ class Workspace(WorkspaceReader):
         """Do the same from the checkpoint `at` of another job, with the ancestors of `at` and of all `ends`."""
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(at) == 64)
-            sharing.link_objects(self.git, original, {at, *ends})
+            sharing.link_objects(self.git, original, sharing.find_shares(self.git, original, {at, *ends}))
             sharing.copy_shallow(original, self.git.git_dir)
+            readable_history.inherit_history(replace(self.git, git_dir=original), self.git.git_dir)
             kept = "".join(f"create {objects.KEPT}{end} {end}\n" for end in sorted({*ends} - {at}))
             if kept:
                 self.git.run_with_input(kept.encode("ascii"), "update-ref", "--stdin")
-            self._create_workspace(at, twin=twin, is_first=False)
+            self._create_workspace(at, twin=twin, original=original, is_first=False)
 
     @contextmanager
     def without_flushing(self) -> Iterator[None]:
@@ -170,46 +215,71 @@ class Workspace(WorkspaceReader):
         return commit
 
     def _create_workspace(
-        self, commit: str, *, twin: Path | None, is_first: bool = True, is_alone: bool = False
+        self,
+        commit: str,
+        *,
+        twin: Path | None,
+        original: Path | None = None,
+        is_first: bool = True,
+        verifying: bool = False,
+        known: KnownStart | None = None,
     ) -> None:
         """Make a checkpoint the last one of a new repository, and the new workspace equal to it.
 
-        `is_first`: the job doesn't know the parents of the checkpoint. `is_alone`: its repository has no other objects.
+        `original` is the repository of the job with which the new one shares objects, if any. `is_first`: the job
+        doesn't know the parents of the checkpoint. `verifying`: nothing has verified its objects yet.
         """
+        known = known or KnownStart()
         (content,) = objects.read_commits(self.git, commit)
         if is_first:
             sharing.cut_off_parents(self.git.git_dir, commit, content)
         checkpoint.update_branch(self.git, commit)
-        unstored, target = objects.read_trailer(content), objects.read_tree(self.git, commit)
+        unstored = objects.read_trailer(content)
+        listing = known.listing = known.listing or objects.read_listing(self.git, commit)
         base = commit if is_first else objects.find_first(self.git)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if verifying and not listing.is_plain:
+            sharing.verify_packs(self.git)
+            verifying = False
         with source.make_agent_git(self.git, self.root, base) as inner:
             borrowing = inner.borrow_objects(self.git.git_dir / "objects")
-            checkout.write_files(borrowing, self.root, commit, target, twin)
+            checkout.write_files(borrowing, self.root, commit, listing, twin, verifying=verifying)
+            since = baseline.read_file_system_time(self.git)
+            made = None
+            if listing.is_plain:
+                index = read_regular(inner.git_dir / "index")
+                layout = known.layout = known.layout or written_files.find_layout(self.root, listing, index)
+                made = written_files.build_baseline(self.root, commit, unstored, layout, index, since)
             if base != commit:
                 # With -i: otherwise git compares the changed names with files of the current directory.
                 checkout.write_index(borrowing, base, "read-tree", "-m", "-i", base)
-            if is_alone:
-                sharing.copy_packs(self.git.git_dir, inner.git_dir)
-            else:
-                sharing.copy_objects(inner, self.git.git_dir, base)
-            sharing.copy_shallow(self.git.git_dir, inner.git_dir)
-            with self._open_root() as top:
-                scanned = scan_workspace(top, ScanRules(frozenset()))
-                stamps = None
-                if not checkout.has_written_all(scanned.table, target):
-                    # names that git can't store, empty directories, submodules
-                    now = checkout.recognize_files(scanned, target)
-                    written = restore.apply_tree(self.git, top, now, target)
-                    stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
-                    stamps = {path: stamps[path] for path in stamps.keys() & target} | written
-        since = baseline.read_file_system_time(self.git)
-        if stamps is None:
-            made = Baseline.from_scan(commit, scanned.table, target, unstored, since)
-        else:
-            reliable = baseline.pack_reliable_stamps(stamps, since)
-            made = Baseline.from_tree(commit, target, unstored, reliable)
-        baseline.save_baseline(self.git, made)
+            self.why_history_is_missing = source.copy_commits(
+                self.git, inner, base, partial(self._copy_first_commit, inner, base, original, known)
+            )
+            baseline.save_baseline(self.git, made or self._complete_files(commit, listing.tree, unstored))
+
+    def _copy_first_commit(self, inner: Git, base: str, original: Path | None, known: KnownStart) -> None:
+        """Copy the commit that the agent's repository begins with; its objects are in `original`, or only in this one."""
+        if original is None:
+            sharing.copy_packs(self.git.git_dir, inner.git_dir)
+            return
+        known.copied = known.copied or sharing.find_shares(self.git, original, [base], "--no-walk")
+        sharing.copy_objects(inner, original, known.copied)
+
+    def _complete_files(self, commit: str, target: Tree, unstored: dict[bytes, Unstored]) -> Baseline:
+        """Make a new workspace, into which git has written files, equal to a checkpoint; return the baseline."""
+        with self._open_root() as top:
+            scanned = scan_workspace(top, ScanRules(frozenset()))
+            since = baseline.read_file_system_time(self.git)
+            if checkout.has_written_all(scanned.table, target):
+                return Baseline.from_scan(commit, scanned.table, target, unstored, since)
+            # names that git can't store, empty directories, submodules
+            now = checkout.recognize_files(scanned, target)
+            written = restore.apply_tree(self.git, top, now, target)
+            stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
+            stamps = {path: stamps[path] for path in stamps.keys() & target} | written
+        reliable = baseline.pack_reliable_stamps(stamps, baseline.read_file_system_time(self.git))
+        return Baseline.from_tree(commit, target, unstored, reliable)
 
     def create_checkpoint(self, message: str) -> Checkpoint:
         """Store the workspace durably. If nothing changed, return the last
@@ -240,7 +310,7 @@ class Workspace(WorkspaceReader):
         """
         with self._wrap_os_errors():
             self._restore_commit(commit, clearing=clearing)
-            source.create_agent_git(self.git, self.root)
+            self.why_history_is_missing = source.create_agent_git(self.git, self.root)
 
     def _restore_commit(self, commit: str, *, clearing: bool = False) -> None:
         require_directory(self.git.git_dir, NO_GIT)
@@ -273,7 +343,16 @@ class Workspace(WorkspaceReader):
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             if not throwaway.disarm_git(self.git, top):
-                source.create_agent_git(self.git, self.root)
+                self.why_history_is_missing = source.create_agent_git(self.git, self.root)
+
+    def hide_history(self) -> None:
+        """Replace the workspace's own `.git` by one without past commits, for good."""
+        with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
+            throwaway.remove_git(self.git, top)
+            # Not earlier: if this is killed in between, the job still says that it has past commits.
+            (self.git.git_dir / readable_history.RECORD).unlink()
+            checkpoint.flush_directories(self.git)
+            source.create_agent_git(self.git, self.root)
 
     def _move_tip(self, old: str | None, new: str) -> None:
         """Make `new` the last checkpoint; later checkpoints stay reachable."""
@@ -400,6 +479,18 @@ class Workspace(WorkspaceReader):
         """Return the directory tree two levels deep, as text."""
         return context.format_structure(survey)
 
+    def describe_key_files(self, survey: context.FileSurvey, redact: Callable[[str], str]) -> str:
+        """Return short excerpts of README, build files and the like, as text; "" if there are none.
+
+        `redact` as in `find_relevant`.
+        """
+        with self._wrap_os_errors():
+            return context.format_excerpts(self.root, survey, redact)
+
+    def describe_unsearched(self, survey: context.FileSurvey) -> str:
+        """Return a sentence that says which files `find_relevant` does not search; "" if it searches all."""
+        return context.describe_unsearched(survey)
+
     def find_relevant(
         self,
         survey: context.FileSurvey,
@@ -408,20 +499,36 @@ class Workspace(WorkspaceReader):
         limit: int,
         max_file_bytes: int,
         max_total_bytes: int,
+        redact: Callable[[str], str],
         known: Collection[str] = (),
         source: str | None = None,
         first: str | None = None,
+        report: SearchReport | None = None,
     ) -> list[Relevant]:
         """Return at most `limit` files that are relevant for a task, the best first; without those in `known`, which
         the prompt contains anyway.
 
+        `redact` removes secrets from a whole text and keeps its line breaks: of large files, only parts are shown.
         `source` is the user's repository and `first` the job's first checkpoint, if it is a commit of the source: the
-        commits before it help to find the files.
+        commits before it help to find the files. `report` is filled for `explain_file`.
         """
         past = context.SourceHistory(Path(source), first, self.git.path) if source and first else None
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._wrap_os_errors():
-            return context.find_relevant_files(self.root, survey, task, bounds, known, past)
+            texts = context.KnownTexts(
+                context.WordIndex(self.words), baseline.find_unchanged_ids(self.git, survey.stamps)
+            )
+            return context.find_relevant_files(
+                self.root, survey, task, bounds, redact, known, past, texts, report
+            )
+
+    def explain_file(
+        self, report: SearchReport, path: str, excluded: Sequence[str]
+    ) -> context.FileExplanation:
+        """Explain why a file is among those of `find_relevant`, or why not."""
+        with self._wrap_os_errors():
+            caches = [*map(os.fsdecode, self.caches)]
+            return context.explain_file(self.root, report, path, caches, excluded)
 
     def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
         """Return the paths named by an agent whose text must not be in a prompt, each with the reason:
@@ -437,6 +544,13 @@ class Workspace(WorkspaceReader):
     def read_file(self, path: str, max_bytes: int) -> FileText:
         """Read a file for a prompt. Any problem with it becomes a note, never an error."""
         return agent_files.read_file(self.root, path, max_bytes)
+
+    def read_for_task(self, path: str, max_bytes: int, task: Task, redact: Callable[[str], str]) -> FileText:
+        """Read a file for a prompt like `read_file`, but return the parts that match the task if it is larger.
+
+        `redact` as in `find_relevant`.
+        """
+        return context.PromptReader(task, redact).read_file(self.root, path, max_bytes)
 
     def copy_file(self, path: str, target: Path) -> None:
         """Copy a regular file of the workspace to `target`, durably; an existing target is replaced.

@@ -113,6 +113,15 @@ def test_du_lists_the_objects_that_are_kept_for_the_next_jobs(desk: Desk) -> Non
     assert desk("du", "--json").json["data"]["packs"] > 300_000
 
 
+def test_du_lists_the_word_index(desk: Desk) -> None:
+    assert desk("job", "create", "--id", "j1", "--prompt", "x").code == 0
+    assert desk("du", "--json").json["data"]["words"] == 0
+    (desk.job("j1").parent / ".words").mkdir()
+    (desk.job("j1").parent / ".words" / "0.words").write_bytes(b"x" * 50_000)
+    assert 50_000 < desk("du", "--json").json["data"]["words"] < 100_000
+    assert ".words, shared by jobs" in desk("du").out
+
+
 def test_du_counts_what_jobs_share_once(desk: Desk) -> None:
     finished(desk, "first")
     (desk.job("first") / "git" / "objects" / "pack" / "extra").write_bytes(b"x" * 3_000_000)

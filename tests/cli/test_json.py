@@ -292,6 +292,8 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job preview", approvable, ["j1"], 11),
     ("job preview", halted, ["j1"], 7),
     ("job preview", pending, ["j1", "--role", "Nobody"], 2),
+    ("job preview", pending, ["j1", "--role", "fix", "--why", "--file", "x.py"], 0),
+    ("job preview", pending, ["j1", "--file", "x.py"], 2),
     ("job step", pending, ["j1"], 0),
     ("job step", stuck, ["j1"], 3),
     ("job step", halted, ["j1"], 7),

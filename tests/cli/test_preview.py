@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from logist.core.money.amounts import format_money
 from logist.core.prompt.prompt import CONTRACT
 from tests.cli.desk import Desk, answer, command
 
@@ -103,7 +105,178 @@ def test_the_parts_of_the_prompt_and_what_was_cut(desk: Desk, snapshot: Snapshot
         880,
         "context.budget_tokens",
     )
-    assert data["request"]["metadata"]["context"] == data["context"]
+    free = [{**row, "input_cents": 0} for row in data["request"]["metadata"]["context"]]
+    assert data["context"] == free
+    assert data["left_out"]["cut_tokens"] == sum(
+        row["whole"] - row["tokens"] for row in data["context"] if "whole" in row
+    )
+
+
+MODELS = """\
+models:
+  mine: {provider_model: openai/x, input_price: 3, output_price: 6, tiers: [{above: 5000, input_price: 30, output_price: 60}]}
+"""
+ASKED = ("job", "preview", "j1", "--model", "mine", "--agent", "litellm")
+
+
+def test_what_each_part_costs(desk: Desk) -> None:
+    desk.settings(MODELS)
+    desk.create()
+    ran = desk(*ASKED)
+    data = desk(*ASKED, "--json").json["data"]
+    tokens = data["prompt_tokens"] + data["offered_tokens"]
+    assert data["input_cents"] == pytest.approx(tokens * 3e-4)
+    assert [row["input_cents"] for row in data["context"]] == [
+        pytest.approx(row["tokens"] * 3e-4) for row in data["context"]
+    ]
+    assert f"; input price about {format_money(round(tokens * 300))}\n" in ran.err
+    head, role = ran.err.splitlines()[6:8]
+    assert head.split() == ["tokens", "price", "priority", "from", "cut", "part"]
+    assert role.split() == ["825", "$0.0025", "never", "role", "role:Worker"]
+
+
+def test_a_long_prompt_has_the_price_of_its_length(desk: Desk) -> None:
+    desk.settings(MODELS)
+    desk.create(prompt="word " * 4_000)
+    data = desk(*ASKED, "--json").json["data"]
+    assert {round(row["input_cents"] / row["tokens"], 6) for row in data["context"]} == {3e-3}
+
+
+def test_tools_are_part_of_the_price(desk: Desk) -> None:
+    desk.settings(MODELS)
+    desk.create()
+    asked = (*ASKED, "--role", "fix")
+    data = desk(*asked, "--json").json["data"]
+    assert data["offered_tokens"] > 500
+    assert f"tools and form of the answer: {data['offered_tokens']:,}; input price" in desk(*asked).err
+
+
+def test_without_a_known_price_there_are_only_tokens(desk: Desk) -> None:
+    desk.settings("allow_unknown_price: true\n")
+    desk.create()
+    asked = ("job", "preview", "j1", "--model", "openai/new", "--agent", "litellm")
+    ran = desk(*asked)
+    assert "; input price unknown\n" in ran.err
+    assert ran.err.splitlines()[6].split() == ["tokens", "priority", "from", "cut", "part"]
+    data = desk(*asked, "--json").json["data"]
+    assert {data["input_cents"], *(row["input_cents"] for row in data["context"])} == {None}
+
+
+def poems(desk: Desk) -> None:
+    """A job whose role wants the relevant files, of which two are listed."""
+    (desk.home / "roles").mkdir()
+    role = {"name": "Poet", "description": "d", "instructions": "Rhyme.", "llm_model": "m"}
+    asked = {**role, "context_requirements": ["relevant_files"]}
+    (desk.home / "roles" / "Poet.json").write_text(json.dumps(asked), "utf-8")
+    desk.settings("context: {relevant_files_limit: 3, relevant_files_tokens: 20}\n")
+    desk.create("j1", "--role", "Poet", prompt="Mend the refrain of the poem. See .env and poem.py.")
+    workspace = desk.job() / "workspace"
+    (workspace / "tests").mkdir()
+    for name, text in {
+        "poem.py": "def refrain(): 1\n",
+        "song.py": "def poem(): refrain\n" * 9,
+        "tests/test_poem.py": "refrain\n",
+        ".env": "REFRAIN=hunter2\n",
+        "b.txt": "x\n",
+        "uv.lock": f"refrain {'x ' * 5_000}\n",
+    }.items():
+        (workspace / name).write_text(text, "utf-8")
+
+
+def mask_scores(text: str) -> str:
+    """Replace the digits of scores, which change with the weights of the ranking."""
+    return re.sub(r"\d+\.\d\d", lambda match: "9" * (len(match[0]) - 3) + ".99", text)
+
+
+def test_what_was_left_out(desk: Desk, snapshot: SnapshotAssertion) -> None:
+    poems(desk)
+    assert desk("job", "preview", "j1").err == snapshot
+    assert desk("job", "preview", "j1", "--json").json["data"]["left_out"] == {
+        "texts": [
+            {"path": ".env", "note": "may contain secrets: not shown"},
+            {"path": "song.py", "note": "text not shown: the texts of the other files take all the room"},
+        ],
+        "in_parts": [],
+        "below_limit": 1,
+        "below_floor": 1,
+        "cut_tokens": 0,
+    }
+
+
+def test_files_of_which_there_are_only_parts(desk: Desk) -> None:
+    poems(desk)
+    desk.settings("context: {relevant_files_tokens: 400}\n")
+    text = "".join(f"def poem{number}(): refrain\n" for number in range(1_000))
+    (desk.job() / "workspace" / "song.py").write_text(text, "utf-8")
+    (row,) = [line for line in desk("job", "preview", "j1").err.splitlines() if "relevant:song.py" in line]
+    assert row.split()[1:] == ["6", "workspace", "parts", "relevant:song.py"]
+    assert desk("job", "preview", "j1", "--json").json["data"]["left_out"]["in_parts"] == ["song.py"]
+    why = desk("job", "preview", "j1", "--why", "--file", "song.py").out
+    assert "      parts of a file of 1,000 lines, with line numbers; read the file for the rest\n" in why
+
+
+def test_why_the_files_were_picked(desk: Desk, snapshot: SnapshotAssertion) -> None:
+    poems(desk)
+    before = desk.tree()
+    ran = desk("job", "preview", "j1", "--why")
+    assert (ran.err, ran.code) == ("", 0)
+    assert mask_scores(ran.out) == snapshot
+    assert max(map(len, ran.out.splitlines())) <= 80
+    assert desk.tree() == before
+    found = desk("job", "preview", "j1", "--why", "--json").json["data"]["relevance"]
+    assert [(file["path"], file["listed"], file["rank"]) for file in found["files"]] == [
+        (".env", True, 1),
+        ("poem.py", True, 2),
+        ("song.py", True, 3),
+    ]
+    assert "hunter2" not in f"{ran.out}{found}"
+
+
+def test_why_a_file_was_not_picked(desk: Desk, snapshot: SnapshotAssertion) -> None:
+    poems(desk)
+    names = ("tests/test_poem.py", "b.txt", "uv.lock", "gone.py", ".env", "poem.py")
+    ran = desk("job", "preview", "j1", "--why", *(f"--file={name}" for name in names))
+    assert (ran.code, ran.err) == (0, "")
+    assert mask_scores(ran.out) == snapshot
+    assert "hunter2" not in ran.out
+
+
+def test_the_name_of_a_file_stays_on_its_line(desk: Desk) -> None:
+    poems(desk)
+    desk.settings("")
+    (desk.job() / "workspace" / "poem\n   9  9.99  x.py").write_text("def poem(): 1\n", "utf-8")
+    lines = desk("job", "preview", "j1", "--why").out.splitlines()
+    (line,) = [line for line in lines if "x.py" in line]
+    assert line.endswith('  "poem\\n   9  9.99  x.py"')
+    lines = desk("job", "preview", "j1", "--why", "--file", "a\nb/poem.py").out.splitlines()
+    assert lines[-2:] == [
+        '   -     0.00        -  "a\\nb/poem.py"',
+        "      not listed: not found in the workspace; did you mean poem.py?",
+    ]
+
+
+def test_a_file_is_explained_only_on_request(desk: Desk) -> None:
+    desk.create()
+    ran = desk("job", "preview", "j1", "--file", "x.py")
+    assert (ran.code, ran.out) == (2, "")
+    assert (
+        ran.err == "error: --file: it explains why a file was picked or not, so it needs --why (add --why)\n"
+    )
+
+
+def test_a_role_without_relevant_files_has_nothing_to_explain(desk: Desk) -> None:
+    desk.create()
+    ran = desk("job", "preview", "j1", "--why")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("warning: j1: role Worker requires no relevant files, so none are picked")
+    assert desk("job", "preview", "j1", "--why", "--json").json["data"]["relevance"] is None
+
+
+def test_a_task_without_words_picks_nothing(desk: Desk) -> None:
+    desk.create(prompt="...")
+    ran = desk("job", "preview", "j1", "--why", "--role", "fix")
+    assert (ran.code, ran.err) == (0, "")
+    assert "No file is relevant by these rules." in ran.out
 
 
 def test_a_prompt_that_can_not_be_cut_enough_costs_nothing(desk: Desk) -> None:

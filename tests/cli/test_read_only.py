@@ -29,7 +29,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "watch": [[], ["--json"]],
     "job list": [[], ["--json"], ["--stuck"]],
     "job poststep": [["j", "--response-string", command(), "--dry-run"]],
-    "job preview": [["j"], ["j", "--json"]],
+    "job preview": [["j"], ["j", "--json"], ["j", "--why", "--role", "fix", "--file", "x"]],
     "job replay": [["j"]],
     "replay": [[], ["--jsonl", "--prompts", "accept"]],
     "job show": [["j"]],

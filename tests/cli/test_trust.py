@@ -23,6 +23,8 @@ POWERS = [
     "agent: codex\n",
     "tools: {require_approval: []}\n".replace("[]", "[x]"),
     "workspace: {caches: [src]}\n",
+    "workspace: {history: shallow}\n",
+    "workspace: {history: full}\n",
     "workspace: {setup: touch pwned}\n",
     "workspace: {setup: {rerun: always}}\n",
     "models: {grok-code-fast-1: {provider_model: openai/x, endpoint: 'https://203.0.113.1/v1', api_key_env: MY_SECRET_KEY}}\n",
@@ -64,6 +66,43 @@ def test_a_role_of_the_project_reaches_no_further_before(desk: Desk, user: dict[
     assert desk("job", "step", "j1", env=user).code == 5
     assert desk("trust", "--yes", env=user).code == 0
     assert desk("job", "step", "j1", env=user).code == 0
+
+
+def test_a_project_shows_past_commits_only_after_a_person_allowed_it(
+    desk: Desk, user: dict[str, str], git_repo: Path
+) -> None:
+    """They may hold secrets that were removed later, and a job keeps what it was created with."""
+    create = ["job", "create", "--prompt", "x", "--repo", str(git_repo), "--id"]
+    desk.settings("workspace: {history: full}\n")
+    before = desk.tree()
+    refused = desk(*create, "j1", env=user)
+    assert refused.code == 5
+    assert refused.err.splitlines()[-1] == (
+        f"error: {desk.home / 'config.yaml'}: `workspace.history` can run programs, reach other hosts, show past "
+        "commits to agents, or merge work without asking you; you haven't allowed this yet "
+        "(check it, then run: logist trust)"
+    )
+    assert desk.tree() == before
+    assert desk("job", "create", "--prompt", "x", "--no-repo", "--id", "j0", env=user).code == 0
+    assert desk("trust", "--yes", env=user).code == 0
+    assert desk(*create, "j1", env=user).code == 0
+    assert support.git(desk.jobs / "j1" / "workspace", "log", "--format=%s") == "second\nfirst\n"
+    desk.settings("workspace: {history: shallow}\n")
+    assert desk(*create, "j2", env=user).code == 5
+    desk.settings("workspace: {history: none}\n")
+    assert desk("trust", "--revoke", env=user).code == 0
+    assert desk(*create, "j3", env=user).code == 0
+    assert support.git(desk.jobs / "j3" / "workspace", "log", "--format=%s") == "second\n"
+
+
+def test_the_users_own_config_may_show_them(desk: Desk, user: dict[str, str], git_repo: Path) -> None:
+    folder = Path(user["XDG_CONFIG_HOME"]) / "logist"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("workspace: {history: full}\n", "utf-8")
+    create = ["job", "create", "--prompt", "x", "--repo", str(git_repo), "--id"]
+    desk.settings("on_stuck: touch pwned\n")
+    assert desk(*create, "j1", env=user).code == 0
+    assert support.git(desk.jobs / "j1" / "workspace", "log", "--format=%s") == "second\nfirst\n"
 
 
 def test_a_model_on_this_machine_needs_none(desk: Desk, user: dict[str, str]) -> None:
@@ -376,7 +415,14 @@ def test_each_setting_is_judged() -> None:
         *("providers", "model", "review.model"),
         *("notify.stuck", "notify.approval", "notify.halted", "notify.done", "notify.merged"),
         *("notify.queue_empty", "notify.environment"),
-        *("agent", "agents", "workspace.caches", "workspace.setup.commands", "workspace.setup.lock_files"),
+        *(
+            "agent",
+            "agents",
+            "workspace.caches",
+            "workspace.history",
+            "workspace.setup.commands",
+            "workspace.setup.lock_files",
+        ),
         *("workspace.setup.environment", "workspace.setup.rerun", "tools.require_approval", "tools.disabled"),
         *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),
         *("sandbox.output_bytes", "sandbox.readable"),

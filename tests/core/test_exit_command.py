@@ -16,11 +16,13 @@ from logist.core.answer.exit_command import (
     EXAMPLE,
     EXAMPLE_COPIED,
     Verdict,
+    _count_sentences,
     decode_answer,
     judge_answer,
 )
 from logist.core.model import ExitAction
 from logist.core.prompt.prompt import CONTRACT
+from logist.core.text.outermost_json import JsonSpan, find_outermost_json
 from logist.core.text.surrogates import replace_surrogates
 from tests.support import examples
 
@@ -370,3 +372,21 @@ def test_no_truncation_is_completed_unless_the_whole_object_is_there(path: Path)
 @given(st.integers(1, len(BARE) - 1), harmless)
 def test_a_second_command_that_is_cut_off_is_stuck(length: int, between: str) -> None:
     assert of(f"{BARE}\n{between}\n{OTHER[:length]}").command is None
+
+
+@given(st.text("{}[]\"'a:, \n`\\"))
+def test_an_answer_that_begins_with_an_object_is_searched_like_any_other(rest: str) -> None:
+    """The shortcut for answers that are only an object finds what the pattern finds, which a space before it needs."""
+    quick = find_outermost_json(f'{{"{rest}')
+    slow = find_outermost_json(f' {{"{rest}')
+
+    def move(spans: tuple[JsonSpan, ...]) -> list[JsonSpan]:
+        return [JsonSpan(each.start + 1, each.end + 1, each.depth, each.ending) for each in spans]
+
+    assert (move(quick.spans), move(quick.hidden)) == ([*slow.spans], [*slow.hidden])
+
+
+@given(st.text(".!?… a\n\"'"))
+def test_a_short_summary_has_as_many_sentences_as_a_long_one(summary: str) -> None:
+    """One sentence is counted without the pattern, which two sentences need."""
+    assert _count_sentences(f"One. Two. {summary}") == 2 + _count_sentences(summary)

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from logist.core.history import fold
-from logist.core.machine.kinds import KINDS, command_of, plain_command_of
+from logist.core.machine.kinds import KINDS, command_of, get_command_name, plain_command_of
 from logist.core.model import Interaction, JobSpec, Kind, State, plain
 from logist.core.model.shapes import SHAPES
 from logist.jobs.base.stored_records import STORED_ONLY, dump_state
@@ -80,13 +81,13 @@ def assert_same(model: Any, record: Any, where: str) -> None:
 @pytest.mark.parametrize("number", range(len(HISTORIES)))
 def test_an_interaction_has_the_attributes_of_the_model(number: int) -> None:
     for entry in HISTORIES[number]:
-        record = plain.read_interaction(entry)
+        record: Any = plain.read_interaction(entry)
         model = Interaction.model_validate(entry)
         if record is None:
             assert has_more_than_the_model(model), entry
             continue
         assert_same(model, record, f"#{model.sequence}")
-        assert isinstance(record, plain.PlainRecord)
+        assert type(record).__name__ == "PlainRecord"
         assert record.model_dump() == model.model_dump(mode="json")
         assert_same(command_of(model), plain_command_of(record), f"#{model.sequence}.command")
 
@@ -128,6 +129,76 @@ def test_a_state_has_the_attributes_of_the_model(number: int) -> None:
     dumped = record.model_dump()
     assert dumped == model.model_dump(mode="json")
     assert list(dumped) == list(model.model_dump(mode="json"))
+
+
+def read_plain_history(history: list[dict[str, Any]]) -> list[Any] | None:
+    """The interactions as plain records; None if only the models can read one of them, or its command."""
+    entries: list[Any] = [*map(plain.read_interaction, history)]
+    if not all(entries) or not all(
+        plain.read_command(get_command_name(entry.kind), entry.command) for entry in entries
+    ):
+        return None
+    return entries
+
+
+def assert_same_fold(history: list[dict[str, Any]]) -> bool:
+    """The state is the same, folded of plain records and of models; returns whether the first is possible."""
+    entries = read_plain_history(history)
+    if entries is None:
+        return False
+    record: Any = fold.fold(entries)
+    model = fold.fold(map(Interaction.model_validate, history))
+    assert isinstance(record, plain.PlainRecord)
+    assert_same(json.loads(model.model_dump_json()), json.loads(json.dumps(record.model_dump())), "state")
+    assert fold.sum_usage(entries).model_dump() == fold.sum_usage(
+        map(Interaction.model_validate, history)
+    ).model_dump(mode="json")
+    return True
+
+
+def test_plain_records_are_folded_to_the_same_state() -> None:
+    folded = [
+        history[:count]
+        for history in HISTORIES
+        for count in range(1, len(history) + 1)
+        if assert_same_fold(history[:count])
+    ]
+    kinds = {entry["kind"] for history in folded for entry in history}
+    assert kinds >= set(Kind) - {Kind.NOTE, Kind.UPDATE, Kind.SCRUB}
+    assert any(entry.get("spec", {}).get("workflow") for history in folded for entry in history)
+
+
+def test_plain_records_with_other_values_are_folded_to_the_same_state() -> None:
+    """Also if the values are unusual: those of another interaction, or of another kind."""
+    chance = random.Random(26)
+    same = 0
+    for history in HISTORIES:
+        if read_plain_history(history) is None:
+            continue
+        for _ in range(15):
+            changed = copy.copy(history)
+            for number in chance.choices(range(len(history)), k=3):
+                entry = history[number]
+                path = chance.choice(list(walk_places(entry))[1:])
+                value = chance.choice([*WRONG, *map(partial(follow, path), chance.choices(history, k=3))])
+                changed[number] = with_value(entry, path, value)
+            changed[0] = history[0]  # without a first place, there is no state
+            try:
+                fold.fold(map(Interaction.model_validate, changed))
+            except ValidationError:
+                continue
+            same += assert_same_fold(changed)
+    assert same > 50
+
+
+def follow(path: tuple[Any, ...], value: Any) -> Any:
+    """The value at this place; None if there is no such place."""
+    for key in path:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
 
 
 @pytest.mark.parametrize(

@@ -379,7 +379,7 @@ class TestFiles:
         assert self.shown("x\n") == "## File: a.txt\n\n```\nx\n```"
         assert self.shown("x") == "## File: a.txt\n\n```\nx\n```"
         assert self.shown("") == "## File: a.txt\n\n```\n\n```"
-        assert self.shown("x\n", "cut at 2 bytes") == "## File: a.txt\n\n```\nx\n```\n\n(cut at 2 bytes)"
+        assert self.shown("3  x", "parts of it") == "## File: a.txt\n\n(parts of it)\n\n```\n3  x\n```"
         assert self.shown(None, "is not there") == "## File: a.txt\n\n(is not there)"
 
     @given(st.text("`\nab~ ", max_size=40))

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import time
+from math import prod
 from typing import Any
 
 import pytest
 
 from logist.core.relevance import Task, kinds
-from logist.core.relevance.mentions import find_mentions
-from logist.core.relevance.occurrences import MANY, count_definitions, make_counter
+from logist.core.relevance.mentions import MANY_DIRECTORIES, find_mentions
+from logist.core.relevance.occurrences import count_definitions, make_finder
 from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
 from logist.core.relevance.ranking import Names, Text, rank_files
+from logist.core.relevance.ranking_report import RankingReport
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
-from logist.core.relevance.words import MAX_KEYWORDS, find_keywords, stem_title, stem_word
+from logist.core.relevance.word_table import WordTableBuilder
+from logist.core.relevance.words import (
+    MAX_COMPOUNDS,
+    MAX_KEYWORDS,
+    Focus,
+    find_focus,
+    find_keywords,
+    stem_title,
+    stem_word,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,14 +49,16 @@ def test_the_forms_of_a_word_share_a_stem(words: list[str], shared: str | None) 
     [
         ({"title": "Fix the parser"}, ["pars"]),
         ({"title": "Please make sure that it works"}, []),
-        ({"title": "The default value of an option"}, ["default", "valu", "option"]),
+        ({"title": "The default value of an option"}, ["default", "valu", "option", "default_valu"]),
+        ({"title": "Content-type parsers"}, ["content", "type", "pars", "content_type", "type_pars"]),
+        ({"title": "Lexer; and parser", "prompt": "token table"}, ["lexer", "pars", "token", "tabl"]),
         ({"title": "Fix app.py and lib/main.go"}, ["app", "lib", "main"]),
         (
             {"title": "Limit retries", "prompt": "`RateLimiter` has retries"},
-            ["retr", "limit", "rate_limiter", "rate"],
+            ["retr", "limit", "limit_retr", "rate_limiter", "rate"],
         ),
         ({"title": "Users cannot log in"}, ["user", "log_in", "log"]),
-        ({"title": "Run vet in CI"}, ["run", "vet", "ci"]),
+        ({"title": "Run vet in CI"}, ["run", "vet", "run_vet", "ci"]),
         ({"title": "See https://example.org/parser/lexer"}, []),
         ({"title": "Größe der Übersicht"}, ["größ", "der", "übersicht"]),
         ({"title": "x", "tags": ("parser",)}, ["pars"]),
@@ -65,11 +78,15 @@ def test_what_the_title_says_counts_most_and_names_of_code_more_than_words() -> 
     }
     assert found["alpha"] > found["beta"] > found["epsil"]
     assert found["gamma_delta"] > found["beta"]
+    telling, general = find_keywords(Task("Support lexers"))[:2]
+    assert (telling.word, general.word) == ("lexers", "support")
 
 
 def test_keywords_are_few_and_the_same_each_time() -> None:
     task = Task("a title", " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}x" for n in range(400)))
     assert len(find_keywords(task)) == MAX_KEYWORDS
+    long = Task(" ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}x" for n in range(400)))
+    assert len(find_keywords(long)) == MAX_KEYWORDS + MAX_COMPOUNDS
     assert find_keywords(task) == find_keywords(task)
 
 
@@ -110,6 +127,8 @@ ABOVE = ["src", "src/api", "lib", "docs", "tests", "tests/api", "src/[id]", "pac
         ('File "/home/ada/clone/src/api/users.py", line 3', [["src/api/users.py"]]),
         (r"src\api\users.py", [["src/api/users.py"]]),
         ("./src/app.py and a/src/app.py", [["src/app.py"], ["src/app.py"]]),
+        ("at load (src/app.py:12:5)", [["src/app.py"]]),
+        ("at lib.Parser.parse(Parser.java:12)", [["lib/Parser.java"]]),
         ("the Makefile", [["Makefile"]]),
         ("src.api.users", [["src/api/users.py"]]),
         ("api.users.sign_in()", [["src/api/users.py"]]),
@@ -140,23 +159,36 @@ def test_what_is_named_and_not_there_may_be_hidden() -> None:
     assert named.unknown == [".env", "build/out.txt", "and/or"]
 
 
+def test_the_scope_in_a_title_names_directories() -> None:
+    for title, directories in (
+        ("fix(api): users", ["src/api", "tests/api"]),
+        ("feat(docs)!: users", ["docs"]),
+        ("fix(src/api): users", ["src/api"]),
+        ("Users (docs)", []),
+        ("fix(app): users", []),
+    ):
+        assert find_mentions(Task(title), PATHS, ABOVE).directories == directories
+    many = sorted(f"packages/p{n}/api" for n in range(MANY_DIRECTORIES))
+    assert find_mentions(Task("fix(api): users"), PATHS, many).directories == many
+    assert find_mentions(Task("fix(api): users"), PATHS, [*many, "api2/api"]).directories == []
+
+
 def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     wanted = find_keywords(task)
     names = Names(wanted)
     files = {**files, **{f"filler{n}.py": "filler" for n in range(10)}}
     data = {path: text.encode() for path, text in files.items()}
-    counters = [make_counter(word) for word in wanted]
-    texts = {
-        path: Text([count(text, text.lower()) for count in counters], len(text))
-        for path, text in data.items()
-    }
+    table = WordTableBuilder()
+    for text in data.values():
+        table.add_text(text)
+    counts, paths = table.finish().count_keywords(wanted), list(data)
     found = rank_files(
         wanted,
         {path: names.find_hits(path) for path in files},
-        {path: text for path, text in texts.items() if any(text.counts)},
+        {paths[number]: Text(counts[number], len(data[paths[number]])) for number in counts},
         files={path: kinds.classify_file(path) for path in files},
         searched=len(files),
-        definitions={path: count_definitions(text, wanted) for path, text in data.items()},
+        find_definitions=lambda paths: {path: count_definitions(data[path], wanted) for path in paths},
         **{"most": 10, **more},
     )
     return [one.path for one in found]
@@ -164,6 +196,7 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
 
 RANKED = [
     ("a name beats a text", {"other.py": "parser", "parser.py": "x"}, "parser.py"),
+    ("a whole name beats a part of one", {"a_table_of_parsers.py": "", "parser.py": ""}, "parser.py"),
     ("a definition beats a use", {"a.py": "a parser", "b.py": "x\ndef parser(): 1"}, "b.py"),
     (
         "work beats docs about it",
@@ -182,6 +215,21 @@ RANKED = [
         {"tests/test_parser.py": "parser lexer", "parser.py": "parser lexer"},
         "parser.py",
     ),
+    (
+        "work beats its examples",
+        {"examples/parser.py": "parser lexer", "parser.py": "parser"},
+        "parser.py",
+    ),
+    (
+        "a test speaks for its source",
+        {"a.py": "parser", "b.py": "parser", "tests/test_b.py": "parser lexer"},
+        "b.py",
+    ),
+    (
+        "a test speaks for nothing if many sources have its name",
+        {"a.py": "parser", **{f"{n}/b.py": "parser" for n in "xyz"}, "tests/test_b.py": "parser lexer"},
+        "a.py",
+    ),
     ("a short form is the word", {"lex.py": "x", "b.py": "x"}, "lex.py"),
     ("equals are in order", {"b_parser.py": "", "a_parser.py": ""}, "a_parser.py"),
 ]
@@ -192,13 +240,67 @@ def test_files_are_ranked(files: dict[str, str], first: str) -> None:
     assert ranked(Task("Parser and lexer"), files)[0] == first
 
 
+def test_the_points_and_factors_of_a_file_make_up_its_score() -> None:
+    files = {
+        "parser.py": "def parser(): lexer",
+        "parser/tests/test_lexer.py": "parser",
+        "docs/lexer.md": "lexer " * 3,
+        "vendor/parser.js": "lexer",
+        "old.py": "",
+        "b/lexer.py": "",
+    }
+    report = RankingReport()
+    votes = {"old.py": Vote(0.5, (0, 1)), "parser.py": Vote(0.2, (1,))}
+    ranked(Task("Parser and lexer"), files, votes=votes, directories=["b"], report=report)
+    assert files.keys() == report.scores.keys()
+    for path, score in report.scores.items():
+        factor = prod(each.value for each in report.list_factors(path))
+        assert sum(each.points for each in report.list_points(path)) * factor == pytest.approx(
+            score, abs=1e-5
+        )
+    assert {each.place for path in files for each in report.list_points(path)} == {
+        *("name", "definitions", "text", "past commits", "directory", "a test or page about it"),
+    }
+    assert [(each.word, each.files) for each in report.words] == [("parser", 2), ("lexer", 3)]
+    assert report.floor == pytest.approx(max(report.scores.values()) / 10)
+    (reason,) = report.list_factors("docs/lexer.md")
+    assert reason == (0.3, "vendored, generated, or not code")
+
+
 def test_a_directory_that_is_named_and_a_wish_for_tests_change_the_order() -> None:
     files = {"a/parser.py": "", "b/parser.py": "", "tests/test_parser.py": ""}
     task = Task("Parser")
     assert ranked(task, files)[0] == "a/parser.py"
     assert ranked(task, files, directories=["b"])[0] == "b/parser.py"
-    plain, wanted = ranked(task, files, most=9), ranked(task, files, most=9, tests_wanted=True)
+    plain, wanted = ranked(task, files, most=9), ranked(task, files, most=9, focus=Focus(tests=True))
     assert plain.index("tests/test_parser.py") == 2 == wanted.index("tests/test_parser.py")
+
+
+def test_two_neighbouring_words_of_the_title_are_found_as_one_name() -> None:
+    files = {"a.py": "content content type type", "b.py": "addContentTypes"}
+    assert ranked(Task("The content type"), files)[0] == "b.py"
+    assert ranked(Task("The type of content"), files)[0] == "a.py"
+
+
+@pytest.mark.parametrize(
+    ("title", "focus"),
+    [
+        ("Flaky tests of the parser", Focus(tests=True)),
+        ("A tutorial for parsers", Focus(prose=True)),
+        ("The benchmarks of the parser", Focus(examples=True)),
+        ("fix(types): the parser", Focus(declarations=True)),
+        ("The parser", Focus()),
+    ],
+)
+def test_the_title_says_what_kind_of_files_the_task_is_about(title: str, focus: Focus) -> None:
+    assert find_focus(Task(title, "with tests, docs, examples and types")) == focus
+
+
+def test_files_of_the_kind_that_the_task_is_about_come_first() -> None:
+    task, files = Task("Parser"), {"a.ts": "parser", "b.d.ts": "parser", "examples/c.ts": "parser parser"}
+    assert ranked(task, files) == ["a.ts", "b.d.ts", "examples/c.ts"]
+    assert ranked(task, files, focus=Focus(declarations=True))[0] == "b.d.ts"
+    assert ranked(task, files, focus=Focus(examples=True))[0] == "examples/c.ts"
 
 
 def test_what_hardly_matters_is_left_out_and_the_rest_bounded() -> None:
@@ -314,13 +416,13 @@ def test_a_test_is_known_by_its_name_or_a_directory_above(path: str, test: bool)
         ("catalog, blog, login, logical, dialog", 0),
         ("isLogged last_log logFile LOG_FILE HTTPLog XLogger", 6),
         ("", 0),
-        ("log " * MANY * 3, MANY * 3),
+        ("log " * 300, 300),
         ("catalog " * 100 + "log", 1),
     ],
 )
 def test_a_word_is_counted_in_all_its_forms_and_not_inside_others(text: str, count: int) -> None:
     (keyword,) = find_keywords(Task("Logging"))
-    assert make_counter(keyword)(text.encode(), text.lower().encode()) == count
+    assert len([*make_finder(keyword)(text.encode(), text.lower().encode())]) == count
 
 
 @pytest.mark.parametrize(
@@ -373,9 +475,17 @@ def test_past_commits_like_the_task_vote_for_their_files() -> None:
         [(both, ["a.py", "b.py"]), (one, ["b.py", "c.py"]), (both, [f"{n}" for n in range(LARGE + 1)])]
     )
     assert set(votes) == {"a.py", "b.py", "c.py"}
-    assert votes["a.py"] == votes["b.py"]
-    assert votes["b.py"].strength > votes["c.py"].strength
+    assert votes["a.py"].keywords == votes["b.py"].keywords == both.keywords
+    assert votes["b.py"].strength < votes["a.py"].strength + votes["c.py"].strength
+    assert votes["b.py"].strength > votes["a.py"].strength > votes["c.py"].strength
     assert find_similar_commits([], wanted) == find_similar_commits(["Other"], wanted) == []
+
+
+def test_a_past_commit_about_the_same_compound_is_more_like_the_task() -> None:
+    wanted = find_keywords(Task("The rate limit"))
+    same, other = find_similar_commits(["Limit the rate", "Rate limits", *["Release"] * 50], wanted)
+    assert (same.number, other.number) == (1, 0)
+    assert same.similarity > other.similarity == 1.0
 
 
 def test_a_vote_lifts_a_file_and_lists_one_without_the_words() -> None:

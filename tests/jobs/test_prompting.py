@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, command
 from tests.jobs.conftest import MakeBench
+from tests.support import git
 
 FIRST = ["role:Poet", "permissions", "task", "step", "limits"]
 
@@ -76,6 +78,18 @@ def test_a_role_is_told_what_it_asks_for(bench: MakeBench, asked: list[str] | No
     assert ("context" in sent.metadata) is (asked is not None)
 
 
+def test_the_text_of_relevant_files_is_limited_but_not_that_of_files_of_the_job(bench: MakeBench) -> None:
+    one = bench([answer()], {"context": {"relevant_files_tokens": 10}})
+    poet(one, context_requirements=["relevant_files"])
+    one.create(prompt="Mend poem.txt and song.txt.", role="Poet", review=False, files=["own.txt"])
+    write(one, poem_txt="rose\n" * 7, song_txt="rose\n", own_txt="rose\n" * 2_000)
+    assert set(sources(one)) == {*FIRST, "relevant_files", "relevant:song.txt", "file:own.txt", "contract"}
+    _, plan = next_request.preview_request(one.project, "j", Choice())
+    assert not isinstance(plan, Halt | Idle)
+    assert "- poem.txt: named in the task (text not shown" in plan.request.prompt
+    assert "rose\n" * 2_000 in plan.request.prompt
+
+
 def test_a_role_is_told_of_earlier_runs_and_other_jobs_if_it_asks(bench: MakeBench) -> None:
     retry = [answer(command("RETRY", summary=f"Try {number} failed.")) for number in (1, 2)]
     one = bench([*retry, answer(), answer()])
@@ -117,6 +131,63 @@ def test_a_template_is_sent_as_it_was_rendered(bench: MakeBench) -> None:
     sent = last_ask(one).request
     user = sent.prompt[sent.metadata["user_start"] :]
     assert user.startswith("# Mend it. (j)\npoem.txt\nBe kind.\n\n\n## Your part")
+
+
+LARGE = (
+    "".join(f"def f{number}():\n    return {number}\n\n\n" for number in range(400))
+    + "def rhyme():\n    return 1\n"
+)
+PARTS = "parts of a file of 1,602 lines, with line numbers; read the file for the rest"
+
+
+@pytest.mark.parametrize(
+    "template", [None, "{{range .RelevantFiles}}{{.Path}}: {{.Reason}}\n{{.Content}}\n{{end}}"]
+)
+def test_of_large_files_parts_are_sent_recorded_and_replayed(bench: MakeBench, template: str | None) -> None:
+    one = bench([answer()], {"context": {"max_file_bytes": 2_000}})
+    poet(one, prompt_template=template, context_requirements=["relevant_files"])
+    one.create(prompt="Let rhyme() be 2.", files=["listed.py"], role="Poet", review=False)
+    write(one, listed_py=LARGE, found_py=LARGE)
+    one.step()
+    sent = last_ask(one).request.prompt
+    part = "1601  def rhyme():\n1602      return 1"
+    assert f"## File: listed.py\n\n({PARTS})\n\n```\n... " in sent
+    assert f"rhyme ({PARTS})" in sent
+    assert sent.count(part) == 2
+    assert sent.count("    return 77") == 0
+    assert len(sent) < 12_000
+    drifts = archive_drift.build_drift_finder(one.project)
+    replayed = archive_replay.replay_job(one.project, one.project.open_job("j"), prompts=drifts)
+    assert (replayed.differences, replayed.drifts) == ((), ())
+
+
+def test_the_structure_has_excerpts_of_key_files(bench: MakeBench) -> None:
+    one = bench([answer()])
+    poet(one, context_requirements=["repo_structure"])
+    one.create(prompt="Rhyme.", role="Poet", review=False)
+    write(one, README_md="# Poems\n\nThey rhyme.\n", poem_txt="roses\n")
+    one.step()
+    sent = last_ask(one).request.prompt
+    assert (
+        "## Repository structure\n\nREADME.md\npoem.txt\n\nExcerpts of key files:\n\nREADME.md:\n```\n# Poems\n\n"
+        "They rhyme.\n```\n\n"
+    ) in sent
+    drifts = archive_drift.build_drift_finder(one.project)
+    replayed = archive_replay.replay_job(one.project, one.project.open_job("j"), prompts=drifts)
+    assert (replayed.differences, replayed.drifts) == ((), ())
+
+
+def test_a_structure_of_before_the_excerpts_still_replays(bench: MakeBench) -> None:
+    one = bench([answer()])
+    poet(one, context_requirements=["repo_structure"])
+    one.create(prompt="Rhyme.", role="Poet", review=False)
+    write(one, poem_txt="roses\n")
+    one.step()
+    assert "Excerpts" not in last_ask(one).request.prompt
+    write(one, README_md="# Poems\n")
+    drifts = archive_drift.build_drift_finder(one.project)
+    replayed = archive_replay.replay_job(one.project, one.project.open_job("j"), prompts=drifts)
+    assert (replayed.differences, replayed.drifts) == ((), ())
 
 
 def test_what_is_excluded_is_not_shown(bench: MakeBench) -> None:
@@ -284,3 +355,42 @@ def test_later_attempts_that_can_not_be_used_are_an_error(tmp_path: Path, wrong:
     role = {"name": "R", "description": "d", "instructions": "i", "llm_model": "m", "later_attempts": wrong}
     (tmp_path / "R.json").write_text(json.dumps(role))
     assert "later_attempts" in load_roles([tmp_path]).broken["R"].message
+
+
+def test_a_prompt_says_what_was_not_searched(bench: MakeBench) -> None:
+    """Whatever is in a workspace: the step is done, what can be searched is searched, and the rest is named."""
+    one = bench([answer()])
+    poet(one, context_requirements=["relevant_files"])
+    one.create(prompt="Mend the sonnet.", role="Poet", review=False)
+    write(
+        one, poem_txt="sonnet\n", _env="sonnet=1\n", module__poem_txt="sonnet\n", module___git="gitdir: x\n"
+    )
+    root = one.workspace()
+    (root / "line.js").write_bytes(b"sonnet " * 1_500_000)
+    (root / "random").write_bytes(bytes(range(1, 256)) * 200 + b" sonnet")
+    (root / "latin.txt").write_bytes("Sonnet für alle: größe".encode("latin-1"))
+    (root / os.fsdecode(b"sonnet-\xff.txt")).write_text("sonnet")
+    (root / "picture.png").write_bytes(b"\x89PNG\0sonnet")
+    (root / "zeros").write_bytes(b"\0sonnet" * 99)
+    (root / "loop").symlink_to(".")
+    (root / "pool").symlink_to("loop/pool")
+    os.mkfifo(root / "sonnet.pipe")
+    one.step()
+    prompt = last_ask(one).request.prompt
+    listed = prompt.split("## Files that may be relevant\n\n")[1].split("\n\n## ")[0]
+    assert listed == (
+        "- poem.txt: contains sonnet\n\nNot searched: 1 file over 2.0 MB, 1 binary file, 1 file that may contain secrets, "
+        "2 links, 1 other git repository."
+    )
+    assert archive_replay.replay_job(one.project, one.project.open_job("j")).differences == ()
+
+
+def test_a_repository_without_commits_has_nothing_to_search(bench: MakeBench, tmp_path: Path) -> None:
+    one = bench([answer()])
+    poet(one, context_requirements=["relevant_files", "repo_structure"])
+    git(tmp_path, "init", "--quiet", "empty")
+    one.create(prompt="Mend the sonnet.", role="Poet", review=False, repo=str(tmp_path / "empty"))
+    one.step()
+    prompt = last_ask(one).request.prompt
+    assert "The workspace is empty." in prompt
+    assert "Files that may be relevant" not in prompt

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from logist.core.model import Kind
+from logist.core.relevance.word_table import WordTableBuilder
 from logist.errors import Refused
 from logist.jobs.archive import archive_replay, archive_statistics, job_fork, recorded_jobs
 from logist.jobs.archive.fixture_export import export_fixture
@@ -26,6 +27,8 @@ from logist.jobs.steward.retention import GarbageCollection, KeepReason, collect
 from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from logist.store import list_jobs
 from logist.store.cleaned import NAME, UNDER_WAY
+from logist.workspace.context import WORDS_FOLDER, WordIndex
+from logist.workspace.context.word_index import IndexPart
 from tests import support
 from tests.jobs.bench import Bench
 from tests.jobs.conftest import MakeBench
@@ -417,3 +420,26 @@ def test_lost_checkpoints_are_not_taken_for_merged_work(bench: MakeBench) -> Non
         done = collect_garbage(b.project, NOW, keep_history=keep_history)
         (kept,) = done.kept
         assert (done.removed, kept.reason, kept.exit_code) == ((), KeepReason.UNREADABLE, 10)
+
+
+def test_a_word_index_that_no_job_needs_is_removed(bench: MakeBench) -> None:
+    b = finished(bench)
+    b.create("k", **ENDS)
+    words = b.project.jobs_dir / WORDS_FOLDER
+    index = WordIndex(words)
+    for number in (1, 2):
+        builder = WordTableBuilder()
+        builder.add_text(b"word")
+        index.save_part(IndexPart([bytes([number]) * 20], builder.finish()))
+    old, new = index.list_parts()
+    later = time.time() + 10**9
+    os.utime(words / new, (later, later))
+    os.utime(words / old, (0, 0))
+    dry = collect_garbage(b.project, NOW, dry_run=True)
+    assert index.list_parts() == [old, new]
+    done = collect_garbage(b.project, NOW)
+    assert dry.freed_words == done.freed_words > 0
+    assert index.list_parts() == [new]
+    b.step("k")
+    assert removed(collect_garbage(b.project, NOW)) == ["k"]
+    assert index.list_parts() == []

@@ -22,6 +22,7 @@ import pytest
 
 from logist.core.model import TERMINAL, Kind, Status
 from logist.core.model.commands import ScrubCommand
+from logist.core.relevance.word_table import WordTableBuilder
 from logist.core.secrets.spellings import list_forms
 from logist.errors import Busy, Refused, StorageError, UsageError
 from logist.jobs.archive import archive_replay
@@ -37,6 +38,8 @@ from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision, restep_job
 from logist.store import list_jobs, scrubs
 from logist.store.job_index import JobIndex
+from logist.workspace.context import WORDS_FOLDER, WordIndex
+from logist.workspace.context.word_index import IndexPart
 from tests import support
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -662,3 +665,21 @@ def test_no_scrub_is_looked_for_through_a_link(bench: MakeBench, tmp_path: Path)
     with pytest.raises(StorageError, match="not a directory of Logist"):
         scrub(b, value="any text")
     assert (tmp_path / "elsewhere" / "folder").exists()
+
+
+def test_the_word_index_is_removed(bench: MakeBench, tmp_path: Path) -> None:
+    """It is a cache, and has words of the text."""
+    b = make_job(bench, tmp_path)
+    words = b.project.jobs_dir / WORDS_FOLDER
+    index, builder = WordIndex(words), WordTableBuilder()
+    builder.add_text(SECRET.encode())
+    index.save_part(IndexPart([bytes(20)], builder.finish()))
+    assert len(index.list_parts()) == 1
+    (words / "directory").mkdir()
+    (remaining,) = [each for each in scrub(b).remaining if ".words" in each.place]
+    assert index.list_parts() == []
+    assert remaining.fix == f"rm -r {words}"
+    (words / "directory").rmdir()
+    record_decision(b.project, "j", Kind.NOTE, note=f"the key is {SECRET}")
+    assert [each for each in scrub(b).remaining if ".words" in each.place] == []
+    assert not words.exists()

@@ -34,6 +34,8 @@ from logist.agents.sandbox import (
     trial,
 )
 from logist.errors import InvalidFile, Refused
+from logist.workspace import Workspace
+from tests import support
 from tests.support import CRASHED, ROOT
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -317,6 +319,26 @@ time.sleep(1000)
 """
 TRACE_ONCE = "import ctypes; print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))"
 WHILE_TRACED = "until [ -e traced ]; do sleep 0.05; done; exit 3"
+
+
+@pytest.mark.parametrize("bench", KINDS, indirect=True)
+def test_git_reads_the_past_of_a_workspace_and_checks_it_out(bench: Bench, git_repo: Path) -> None:
+    """With `workspace.history`; the user's repository itself is not visible."""
+    for number in range(3):
+        (git_repo / "src" / "app.py").write_text(f"ANSWER = {number}\n")
+        support.git(git_repo, "commit", "--quiet", "--all", "--message", f"answer {number}")
+    bench.workspace.rmdir()
+    Workspace(bench.workspace, bench.place / "checkpoints").populate(git_repo, history="full")
+    out, err = bench(
+        "git log --format=%s && git blame -s src/app.py && git bisect start HEAD HEAD~3 && "
+        "git bisect run grep -q 42 src/app.py && git bisect reset && git status --porcelain"
+    )
+    assert bench.end == (0, None, "exited"), err
+    assert out.splitlines()[:5] == ["answer 2", "answer 1", "answer 0", "second", "first"]
+    blamed, bad = (support.git(git_repo, "rev-parse", name).strip() for name in ("HEAD", "HEAD~2"))
+    assert out.splitlines()[5].split()[0].lstrip("^") == blamed[:8]
+    assert f"{bad} is the first bad commit" in out
+    assert (bench.workspace / "src" / "app.py").read_text() == "ANSWER = 2\n"
 
 
 @known_calls

@@ -9,13 +9,24 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import logist
 from logist.config.environment import Environment, Home
 from logist.config.layering import find_foreign_owner
-from logist.config.sections import SHIPPED_MODELS, Mode, ModelEntry, Review
+from logist.config.providers import SHIPPED_PROVIDERS
+from logist.config.sections import (
+    _ORDINARY_ENDPOINT,
+    SHIPPED_MODELS,
+    Mode,
+    ModelEntry,
+    Review,
+    endpoint_fault,
+)
 from logist.config.settings import (
     Settings,
     can_merge_automatically,
@@ -267,6 +278,7 @@ class TestDefaults:
             "listing_limit": 500,
             "budget_tokens": 100_000,
             "relevant_files_limit": 10,
+            "relevant_files_tokens": 20_000,
             "prior_attempts_limit": 3,
             "excluded_paths": ("node_modules", "dist", ".git"),
             "custom_instructions": None,
@@ -714,3 +726,18 @@ class TestForeign:
         assert find_foreign_owner(1000, 1000) is None
         assert find_foreign_owner(54321, 1000) == "uid 54321"
         assert find_foreign_owner(54321, 0) == "uid 54321"
+
+
+@given(st.from_regex(_ORDINARY_ENDPOINT.pattern, fullmatch=True))
+def test_an_ordinary_endpoint_is_a_valid_url(endpoint: str) -> None:
+    """So it needs no closer look."""
+    parts = urlsplit(endpoint)
+    assert parts.hostname
+    assert parts.port is None or 0 <= parts.port < 1 << 16
+    assert "@" not in parts.netloc
+    assert endpoint_fault(endpoint) is None
+
+
+def test_the_shipped_endpoints_are_ordinary() -> None:
+    for provider in SHIPPED_PROVIDERS.values():
+        assert _ORDINARY_ENDPOINT.fullmatch(provider.base_url)

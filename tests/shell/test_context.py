@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logist.core.prompt.prompt import Relevant
+from logist.core.prompt.search_report import SearchReport
 from logist.core.relevance import Task
 from logist.core.relevance.words import find_keywords
+from logist.core.secrets import redact as secrets
 from logist.workspace import Workspace
-from logist.workspace.context import FileSurvey, searching, walking
+from logist.workspace.context import FileExplanation, FileSurvey, choosing, searching, showing, walking
 from logist.workspace.context.descending import Descent
 from logist.workspace.files import safe_open
 from logist.workspace.git import Git
@@ -40,6 +43,10 @@ def survey(root: Path, excluded: Sequence[str] = (), first: str | None = None) -
     return workspace(root).survey_files(excluded, first)
 
 
+def excerpts(root: Path, excluded: Sequence[str] = (), redact: Callable[[str], str] = str) -> str:
+    return workspace(root).describe_key_files(survey(root, excluded), redact)
+
+
 def tree(root: Path, excluded: Sequence[str] = ()) -> list[str]:
     return workspace(root).describe_structure(survey(root, excluded)).splitlines()
 
@@ -48,7 +55,7 @@ def relevant(
     root: Path, task: Task | str, excluded: Sequence[str] = (), first: str | None = None, **more: Any
 ) -> list[Relevant]:
     asked = task if isinstance(task, Task) else Task(task)
-    bounds = {"limit": 10, "max_file_bytes": 65_536, "max_total_bytes": 262_144}
+    bounds = {"limit": 10, "max_file_bytes": 65_536, "max_total_bytes": 262_144, "redact": str}
     return workspace(root).find_relevant(survey(root, excluded, first), asked, **{**bounds, **more})
 
 
@@ -118,7 +125,8 @@ def test_each_file_has_its_reason_and_its_text(root: Path) -> None:
     assert found["shop/app.py"].reason == "named in the task"
     assert (
         found["shop/payments/charge.py"].reason
-        == "name contains charge; defines charge; contains gateway 5 times, charge, time_out 2 times"
+        == "name contains charge; defines charge; contains gateway 5 times, charge, time_out 2 times;"
+        " tests/test_charge.py is named after it"
     )
     assert found["shop/app.py"].file.text == (root / "shop/app.py").read_text()
 
@@ -248,6 +256,35 @@ def test_git_is_asked_once_and_only_where_something_is_ignored(
     assert asked == ["ls-tree"]
 
 
+def test_key_files_are_shown_as_excerpts(root: Path, tmp_path: Path) -> None:
+    shop(root)
+    assert excerpts(root).split("\n\n")[0] == "Excerpts of key files:"
+    assert "README.md:\n```\n# Shop\n\nOrders, payments and invoices." in excerpts(root)
+    assert "Makefile:\n```\ntest: pytest\n```" in excerpts(root)
+    assert "Makefile" not in excerpts(root, ["Makefile"])
+    write(root, ".gitignore", text="README.md\n")
+    assert "README.md" not in excerpts(root)
+    outside = tmp_path / "outside"
+    outside.write_text("outside\n")
+    (root / "AGENTS.md").symlink_to(outside)
+    (root / "CLAUDE.md").hardlink_to(outside)
+    (root / "Dockerfile").write_bytes(b"FROM \0")
+    os.mkfifo(root / "Gemfile")
+    assert "outside" not in excerpts(root)
+    assert "Dockerfile:" not in excerpts(root)
+
+
+def test_secrets_are_removed_before_key_files_are_shortened(root: Path) -> None:
+    body = "\n".join(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{MARK}{number:04}AAAAAAAA" for number in range(40))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+    write(root, "AGENTS.md", text=f"Sign with\n{key}\n" + "x" * 70_000)
+    redact = partial(secrets.redact, secrets=(), keep_lines=True)
+    shown = excerpts(root, redact=lambda text: redact(text)[0])
+    assert "Sign with\n[redacted]\n" in shown
+    assert "MIIE" not in shown
+    assert len(shown) < 1_200
+
+
 def test_what_is_ignored_secret_or_binary_is_named_only_when_the_task_does(root: Path) -> None:
     write(root, ".gitignore", text="private/\n.env\n")
     write(root, "private/rosebud.txt", ".env", "server.key", "rosebud.png", "dist/rosebud.txt", "ok.txt")
@@ -282,7 +319,7 @@ def test_past_commits_of_the_source_help_to_find_files(root: Path, tmp_path: Pat
     first = workspace(root).populate(source)
     write(source, "a.py", text="z\n")
     git(source, "commit", "--quiet", "--all", "--message", "Refunds again")  # later than the job
-    past = {"source": str(source), "first": first}
+    past: dict[str, Any] = {"source": str(source), "first": first}
     for task, bare in (("Refund twice", False), ("Refund twice", True)):
         if bare:
             git(tmp_path, "clone", "--quiet", "--bare", str(source), "bare.git")
@@ -290,7 +327,7 @@ def test_past_commits_of_the_source_help_to_find_files(root: Path, tmp_path: Pat
         found = [
             (one.file.path, one.reason)
             for one in workspace(root).find_relevant(
-                survey(root), Task(task), limit=9, max_file_bytes=99, max_total_bytes=99, **past
+                survey(root), Task(task), limit=9, max_file_bytes=99, max_total_bytes=99, redact=str, **past
             )
         ]
         assert found == [("b.py", "changed by past commits about refund")]
@@ -324,16 +361,89 @@ def test_a_file_without_room_for_its_text_is_listed(root: Path) -> None:
         "rosebud0.txt": 900, "rosebud1.txt": 0, "rosebud2.txt": 300, "rosebud3.txt": 0
     }  # fmt: skip
     assert {one.file.note for one in found if one.file.text is None} == {
-        "text not shown: the texts of the other files fill context.max_total_bytes"
+        "text not shown: the texts of the other files take all the room"
     }
     assert all(one.reason == "name contains rosebud" for one in found)
 
 
-def test_a_file_that_is_too_large_to_be_shown_is_searched(root: Path) -> None:
-    write(root, "large.txt", text="x" * 70_000 + f"\n{MARK}\n")
-    (large,) = relevant(root, MARK)
-    assert (large.file.path, large.reason) == ("large.txt", f"contains {MARK}")
-    assert large.file.note == "too large: 70009 bytes, the limit is 65536"
+def test_a_large_file_is_shown_as_parts(root: Path) -> None:
+    filler = "".join(f"def f{number}():\n    return {number}\n\n" for number in range(3_000))
+    write(root, "large.py", text=f"{filler}def {MARK}():\n    return None\n\n{filler}")
+    write(root, "small.py", text=f"{MARK}\n")
+    large, small = relevant(root, MARK)
+    assert (large.file.path, large.reason) == ("large.py", f"defines {MARK}; contains {MARK}")
+    assert large.file.text is not None
+    assert f" 9001  def {MARK}():\n 9002      return None\n" in large.file.text
+    assert "... 22 f7, 67 f22, " in large.file.text
+    assert len(large.file.text) < 9_000
+    assert large.file.note == "parts of a file of 18,003 lines, with line numbers; read the file for the rest"
+    assert (small.file.text, small.file.note) == (f"{MARK}\n", None)
+
+
+def test_a_file_that_does_not_fit_into_what_is_left_is_shown_as_parts(root: Path) -> None:
+    write(root, "a.txt", "b.txt", text=f"{MARK}\n" + "words of a file\n" * 100)
+    first, second = relevant(root, MARK, max_total_bytes=2_500)
+    assert first.file.text == (root / "a.txt").read_text()
+    assert (second.file.text or "").startswith(f"  1  {MARK}\n  2  words of a file\n")
+    assert len(first.file.text) + len(second.file.text or "") <= 2_500
+    first, second = relevant(root, MARK, max_total_bytes=650)
+    assert (first.file.text or "").startswith(f"  1  {MARK}\n")
+    assert second.file.note == choosing.NO_ROOM
+
+
+def test_the_best_file_does_not_take_all_the_room(root: Path) -> None:
+    write(root, f"{MARK}.py", text="".join(f"def {MARK}{n}():\n    return {n}\n" for n in range(1_000)))
+    write(root, *(f"{n}.py" for n in range(9)), text=f"{MARK}\n")
+    best, *others = relevant(root, MARK, max_total_bytes=9_000)
+    assert {each.file.text for each in others} == {f"{MARK}\n"}
+    room = 9_000 - 9 * len(f"{MARK}\n")
+    assert room - 600 < len(best.file.text or "") <= room
+
+
+def test_room_that_is_left_completes_files(root: Path) -> None:
+    write(root, f"{MARK}.py", text=f"{MARK}\n" + "x\n" * 1_000)
+    (only,) = relevant(root, MARK, max_total_bytes=2_100)
+    assert (only.file.text, only.file.note) == ((root / f"{MARK}.py").read_text(), None)
+
+
+def test_a_traceback_shows_its_line_of_a_large_file(root: Path) -> None:
+    write(root, "shop/pay.py", text="".join(f"x{number} = {number}\n" for number in range(1, 20_000)))
+    (large,) = relevant(root, Task("Crash", 'File "/home/ada/shop/pay.py", line 12345, in <module>'))
+    assert "12345  x12345 = 12345\n" in (large.file.text or "")
+    assert len(large.file.text or "") < 400
+
+
+def test_secrets_of_several_lines_are_not_in_parts(root: Path) -> None:
+    body = "\n".join(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{MARK}{number:04}AAAAAAAA" for number in range(40))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+    write(root, "large.py", text=f"KEY = '''{key}'''\n" + "x = 1\n" * 20_000 + f"{MARK} = 2\n")
+    redact = partial(secrets.redact, secrets=(), keep_lines=True)
+    (large,) = relevant(root, MARK, redact=lambda text: redact(text)[0])
+    assert f"20043  {MARK} = 2" in (large.file.text or "")
+    assert "MIIE" not in (large.file.text or "")
+
+
+def test_large_files_that_are_not_text_are_left_out(root: Path) -> None:
+    (root / "latin.txt").write_bytes(MARK.encode() + b" \xe9\n" * 30_000)
+    write(root, "small.txt")
+    assert paths(root, MARK) == ["small.txt"]
+    named, *_ = relevant(root, f"{MARK} in latin.txt")
+    assert named.file.note == "not text: 90007 bytes"
+
+
+def test_of_a_file_of_many_megabytes_the_beginning_is_searched(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(showing, "MAX_FILE_BYTES", 100_000)
+    write(root, "huge.txt", text="é = 1\n" * 10_000 + f"{MARK}\n" + "é = 2\n" * 10_000)
+    write(root, "line.txt", text="é" * 100_000)
+    huge, line = relevant(root, f"{MARK}: see huge.txt and line.txt")
+    assert f"10001  {MARK}\n" in (huge.file.text or "")
+    assert huge.file.note == (
+        "parts of the first 14,285 lines of a file of 140,008 bytes, with line numbers; read the file for the rest"
+    )
+    assert (line.file.text or "").startswith("1  ééé")
+    assert (line.file.text or "").endswith("(50,000 characters)")
 
 
 def test_huge_files_and_binaries_are_not_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,3 +585,76 @@ def test_what_is_above_two_directories_is_opened_once(root: Path, monkeypatch: p
         assert os.path.samestat(os.fstat(way.open_path("a")), os.stat(root / "a"))
     assert opened == [b"a", b"b", b"c", b"d", b"e", b"f", b"gone", b"a"]
     assert os.listdir("/proc/self/fd") == before
+
+
+def explain(root: Path, path: str, excluded: Sequence[str] = (), **more: Any) -> FileExplanation:
+    report = SearchReport()
+    relevant(root, Task("Parser", "See .env."), excluded, report=report, **more)
+    return workspace(root).explain_file(report, path, excluded)
+
+
+LIMITED = "rank 3: at most 2 are listed (context.relevant_files_limit)"
+NOTHING_COUNTS = "no word of the task is in its name or text, and no past commit about it has changed it"
+
+
+@pytest.mark.parametrize(
+    ("path", "listed", "why"),
+    [
+        (".env", True, "named in the task"),
+        ("parser.py", True, "name contains parser"),
+        ("./parser.py", True, "name contains parser"),
+        ("src/parser.py", False, LIMITED),
+        ("other.py", False, NOTHING_COUNTS),
+        ("uv.lock", False, "its score is below "),
+        ("id_rsa", False, "may contain secrets, by its name: not searched"),
+        ("parser.png", False, "binary, by its name: not searched"),
+        ("zeros.py", False, "not text: 2 bytes"),
+        ("large.py", False, "not searched: 3,000,000 bytes, at most 2,000,000 are read; no word in its name"),
+        ("build/parser.py", False, "git-ignored"),
+        ("private/parser.py", False, "excluded (context.excluded_paths)"),
+        ("node_modules/parser.py", False, "in a cache (workspace.caches)"),
+        ("link.py", False, "a link"),
+        ("sub/parser.py", False, "sub is another git repository"),
+        ("src", False, "a directory: name a file in it"),
+        ("src/", False, "a directory: name a file in it"),
+        (
+            "known.py",
+            False,
+            "in the prompt anyway: a file of the job (files), or evidence of the last answer",
+        ),
+        ("gone.py", False, "not found in the workspace"),
+        ("lib/parser.py", False, "not found in the workspace; did you mean parser.py or src/parser.py?"),
+        ("../outside.py", False, "not found in the workspace"),
+        ("", False, "not found in the workspace"),
+    ],
+)
+def test_why_a_file_is_listed_or_not(root: Path, path: str, listed: bool, why: str) -> None:
+    write(root, "parser.py", "src/parser.py", "private/parser.py", "node_modules/parser.py", text="parser")
+    write(root, "build/parser.py", ".env", "id_rsa", "parser.png", "sub/parser.py", "known.py", text="parser")
+    write(root, "uv.lock", text=f"parser {'x ' * 9_000}")
+    write(root, *(f"{number}.txt" for number in range(20)), "other.py", text="other")
+    write(root, ".gitignore", text="build/\n")
+    write(root, "sub/.git/HEAD", text="")
+    write(root, "large.py", text="parser " + "x" * 2_999_993)
+    (root / "zeros.py").write_bytes(b"\0\0")
+    (root / "link.py").symlink_to("parser.py")
+    (root.parent / "outside.py").write_text("parser")
+    explained = explain(root, path, ["private"], limit=2, known=["known.py"])
+    assert explained.is_listed == listed
+    assert explained.why.startswith(why) if why.endswith(" ") or listed else explained.why == why
+    assert bool(explained.points) == bool(explained.score)
+
+
+def test_a_file_that_the_search_had_no_room_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(root, "a.py", "b.py", text="parser")
+    monkeypatch.setattr(searching, "MAX_BYTES", 10)
+    assert (
+        explain(root, "b.py").why
+        == "not searched: likelier files fill the limit of all texts; no word in its name"
+    )
+
+
+def test_a_walk_that_stopped_may_not_have_seen_a_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(root, "a.py", "b/c.py", text="parser")
+    monkeypatch.setattr(walking, "MAX_FILES", 1)
+    assert "was read: it has too many files" in explain(root, "b/d.py").why

@@ -18,7 +18,7 @@ import pytest
 
 from logist.errors import Damaged, StorageError
 from logist.workspace import Workspace
-from logist.workspace.checkpoint import baseline, checkout, checkpoint, objects, packs, snapshot
+from logist.workspace.checkpoint import baseline, checkout, checkpoint, objects, packs, repository, snapshot
 from logist.workspace.checkpoint.objects import TreeEntry
 from logist.workspace.checkpoint.scan import (
     FileStamp,
@@ -29,6 +29,7 @@ from logist.workspace.checkpoint.scan import (
     scan_workspace,
 )
 from logist.workspace.files import file_names, safe_open
+from logist.workspace.git import Git, quote_alternate
 from tests import support
 
 Contents = dict[bytes, tuple[str, bytes]]
@@ -641,3 +642,182 @@ def test_a_commit_that_is_not_in_a_sound_pack_is_left_to_git(tmp_path: Path) -> 
         subprocess.run(["git", f"--git-dir={git_dir}", "unpack-objects", "-q"], stdin=file, check=True)
     assert packs.read_commit(git_dir, commit) is None  # a loose file
     assert objects.read_commits(workspace.git, commit) == [content]
+
+
+def without_git(workspace: Workspace) -> Git:
+    """The repository, where git can't be started."""
+    return replace(workspace.git, path="/nonexistent")
+
+
+def test_a_small_checkpoint_is_read_without_git(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    awkward(workspace.root)
+    shutil.rmtree(workspace.root / "nested clone")  # has many directories
+    workspace.create_checkpoint("first")
+    (workspace.root / "empty" / "deeper" / "a.txt").write_text("1")
+    (workspace.root / "crlf.txt").unlink()
+    workspace.create_checkpoint("after interaction 2")
+    quick, git = without_git(workspace), workspace.git
+    checkpoints = objects.list_checkpoints(quick)
+    assert checkpoints == objects.list_checkpoints_with_git(git)
+    assert [each.subject for each in checkpoints.values()] == [
+        "after interaction 2",
+        "first",
+        "Empty workspace",
+    ]
+    for commit in checkpoints:
+        assert objects.read_tree(quick, commit) == objects.read_listing(git, commit).tree
+    with pytest.raises(StorageError, match="git is not installed"):
+        objects.read_tree(quick, "1" * 40)
+
+
+def test_the_commits_that_git_lists_are_read_without_git(tmp_path: Path) -> None:
+    """Merges, shallow repositories, and messages of people, whose first paragraph is the subject."""
+    workspace = new(tmp_path)
+    git, quick = workspace.git, without_git(workspace)
+    first = workspace.create_checkpoint("first").commit
+    tree = git.run("rev-parse", f"{first}^{{tree}}").decode().strip()
+
+    def commit(message: str, *parents: str) -> str:
+        each = [part for parent in parents for part in ("-p", parent)]
+        data = git.run_with_input(message.encode("utf-8", "surrogateescape"), "commit-tree", tree, *each)
+        return data.decode().strip()
+
+    one = commit("\n  \n two  \r\nlines\t\n \nbody\n", first)
+    side = commit("side\n")
+    two = commit("\udcff caf\u00e9", one, side)
+    kept = commit("", two)
+    git.run("update-ref", f"{objects.KEPT}5", kept)
+    git.run("repack", "-a", "-d", "-q", "-F", "--depth=0")
+    found = objects.list_checkpoints(quick)
+    assert found == objects.list_checkpoints_with_git(git)
+    assert found[one] == (first, " two lines")
+    assert found[two] == (one, "\u00ff caf\u00e9")
+    assert found[kept] == (two, "")
+    assert side not in found
+    (git.git_dir / "shallow").write_text(f"{two}\n")
+    found = objects.list_checkpoints(quick)
+    assert found == objects.list_checkpoints_with_git(git)
+    assert found[two].after is None
+    assert one not in found
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        "HEAD",
+        "config",
+        "packed-refs",
+        "commondir",
+        "a loose commit",
+        "many directories",
+        "many commits",
+        "encoding",
+    ],
+)
+def test_what_only_git_can_read_is_left_to_git(tmp_path: Path, unusual: str) -> None:
+    workspace = new(tmp_path)
+    git, quick = workspace.git, without_git(workspace)
+    (workspace.root / "a.txt").write_text("1")
+    last = workspace.create_checkpoint("first").commit
+    objects.read_tree(quick, last)
+    objects.list_checkpoints(quick)
+    if unusual == "packed-refs":
+        git.run("pack-refs", "--all")
+    elif unusual == "many directories":
+        for number in range(30):
+            (workspace.root / str(number)).mkdir()
+            (workspace.root / str(number) / "a").touch()
+        last = workspace.create_checkpoint("many").commit
+        with pytest.raises(StorageError, match="git is not installed"):
+            objects.read_tree(quick, last)
+        return
+    elif unusual in ("a loose commit", "many commits", "encoding"):
+        tree = git.run("rev-parse", f"{last}^{{tree}}").decode().strip()
+        encoding = ("-c", "i18n.commitEncoding=ISO-8859-1") if unusual == "encoding" else ()
+        for number in range(50 if unusual == "many commits" else 1):
+            last = git.run(*encoding, "commit-tree", tree, "-p", last, "-m", f"{number}").decode().strip()
+        git.run("update-ref", objects.BRANCH, last)
+        if unusual != "a loose commit":
+            git.run("repack", "-a", "-d", "-q", "-F", "--depth=0")
+    elif unusual == "commondir":
+        (git.git_dir / unusual).write_text(".\n")
+    else:
+        with (git.git_dir / unusual).open("a") as file:
+            file.write("\n")
+    if unusual in ("HEAD", "config", "packed-refs", "commondir"):
+        assert objects.read_tree(git, last) == objects.read_listing(git, last).tree
+        with pytest.raises(StorageError, match="git is not installed"):
+            objects.read_tree(quick, last)
+    assert objects.list_checkpoints(git) == objects.list_checkpoints_with_git(git)
+    with pytest.raises(StorageError, match="git is not installed"):
+        objects.list_checkpoints(quick)
+
+
+def test_a_repository_with_a_pipe_is_refused_without_git(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    last = workspace.create_checkpoint("first").commit
+    os.mkfifo(workspace.git.git_dir / "packed-refs")
+    with pytest.raises(Damaged, match="not a regular file"):
+        objects.read_tree(without_git(workspace), last)
+
+
+def test_a_damaged_tree_is_not_read_without_git(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    (workspace.root / "a").mkdir()
+    (workspace.root / "a" / "b.txt").write_text("1\n")
+    commit = workspace.create_checkpoint("first").commit
+    git_dir = workspace.git.git_dir
+    expected = packs.PackReader(git_dir).list_tree(commit)
+    assert expected is not None
+    for index in packs.list_indexes(git_dir):
+        pack = index.with_suffix(".pack")
+        sound = pack.read_bytes()
+        pack.chmod(0o600)
+        for at in range(len(sound)):
+            pack.write_bytes(sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :])
+            assert packs.PackReader(git_dir).list_tree(commit) in (expected, None)
+        pack.write_bytes(sound)
+
+
+def test_a_small_commit_is_the_one_that_git_writes(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    awkward(workspace.root)
+    (workspace.root / "large.big").write_bytes(b"not large")
+    shutil.rmtree(workspace.root / "nested clone")
+    workspace.create_checkpoint("first")
+    (workspace.root / "crlf.txt").write_text("other\n")
+    (workspace.root / "copy").write_text("other\n")
+    (workspace.root / "a").mkdir()
+    (workspace.root / "a" / "b").write_text("1\n")
+    (workspace.root / "a.txt").write_text("2\n")  # sorts before the directory
+    (workspace.root / "empty" / "other").mkdir()
+    os.mkfifo(workspace.root / "pipe")
+    written = []
+    for number, quick in enumerate((without_git(workspace), workspace.git)):
+        scratch = replace(quick, git_dir=tmp_path / f"scratch-{number}", of_job=False)
+        repository.create_repository(scratch.git_dir, bare=True, long_names=False)
+        (scratch.git_dir / "objects" / "info").mkdir()
+        alternates = quote_alternate(workspace.git.git_dir / "objects")
+        (scratch.git_dir / "objects" / "info" / "alternates").write_bytes(alternates)
+        written.append(workspace.write_current(scratch))
+        assert "missing" not in support.git(scratch.git_dir, "fsck", "--strict", "--full", "--no-dangling")
+        if number == 0:
+            for path in range(600):  # too many, so git is needed
+                (workspace.root / f"many-{path}").touch()
+            with pytest.raises(StorageError, match="git is not installed"):
+                workspace.write_current(scratch)
+            for path in range(600):
+                (workspace.root / f"many-{path}").unlink()
+            (workspace.root / "bytes").write_bytes(bytes(2 << 20))
+            with pytest.raises(StorageError, match="git is not installed"):
+                workspace.write_current(scratch)
+            (workspace.root / "bytes").unlink()
+    last = baseline.load_baseline(workspace.git)
+    with safe_open.open_root(workspace.root) as top:
+        rules = ScanRules(workspace.caches, last.list_directories(), False, workspace.prepared)
+        reading = snapshot.SnapshotReading(top, last, 1 << 20)
+        shot = snapshot.take_snapshot(workspace.git, reading, scan_workspace(top, rules))
+        with_git = checkpoint.write_checkpoint(scratch, reading, shot, "now")
+    assert written[0] == written[1]
+    assert written[0].commit == with_git

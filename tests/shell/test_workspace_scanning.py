@@ -15,9 +15,9 @@ import pytest
 
 from logist.workspace import Checkpoint, Workspace
 from logist.workspace.checkpoint import baseline, objects
-from logist.workspace.checkpoint.baseline import UNSURE, Baseline
+from logist.workspace.checkpoint.baseline import Baseline
 from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, Tree, TreeEntry
-from logist.workspace.checkpoint.scan import FileStamp, pack_stamp
+from logist.workspace.checkpoint.scan import UNSURE, FileStamp, pack_stamp
 from logist.workspace.files import file_names
 
 

@@ -11,8 +11,10 @@ import pytest
 
 from logist.errors import InvalidFile, StorageError, UsageError
 from logist.workspace import Workspace, find_repository, list_uncommitted
+from logist.workspace.checkpoint import sharing
 from logist.workspace.checkpoint.baseline import load_baseline, read_file_system_time
 from logist.workspace.checkpoint.packs import list_indexes
+from logist.workspace.checkpoint.repository import create_repository
 from logist.workspace.checkpoint.scan import make_stamp, pack_stamp
 from tests import support
 
@@ -341,15 +343,58 @@ def test_the_first_checkpoint_after_the_start_reads_no_file(tmp_path: Path, git_
         assert stamp == pack_stamp(make_stamp(status)) or clock - status.st_ctime_ns < 10**9
 
 
-def test_an_object_with_other_content_than_its_name_says_is_refused(tmp_path: Path, git_repo: Path) -> None:
-    name = support.git(git_repo, "rev-parse", "HEAD:README.md").strip()
-    forged = git_repo / ".git" / "objects" / name[:2] / name[2:]
+@pytest.fixture
+def forged_repo(git_repo: Path) -> Path:
+    (git_repo / "link").symlink_to("README.md")
+    support.git(git_repo, "add", "--all")
+    support.git(git_repo, "commit", "--quiet", "--message", "With a link")
+    return git_repo
+
+
+def forge(repository: Path, what: str, old: bytes, other: bytes) -> None:
+    """Replace a part of the content of an object; its name stays."""
+    name = support.git(repository, "rev-parse", what).strip()
+    forged = repository / ".git" / "objects" / name[:2] / name[2:]
+    content = zlib.decompress(forged.read_bytes())
+    assert content.count(old) == 1
     forged.chmod(0o600)
-    forged.write_bytes(zlib.compress(b"blob 6\0forged"))
-    workspace = new(tmp_path)
+    forged.write_bytes(zlib.compress(content.replace(old, other)))
+
+
+@pytest.mark.parametrize(
+    ("what", "old", "other"),
+    [
+        ("HEAD:README.md", b"Example", b"exAmple"),
+        ("HEAD:src/app.py", b"42", b"43"),
+        ("HEAD:link", b"README.md", b"READYOU.m"),
+        ("HEAD:src", b"app.py", b"abc.py"),
+        ("HEAD^{tree}", b"README.md", b"READYOU.m"),
+        ("HEAD", b"With a link", b"Forged link"),
+    ],
+)
+@pytest.mark.parametrize("more", ["", "a name\nof two lines", ".logist~.git"])
+def test_an_object_with_other_content_than_its_name_says_is_refused(
+    tmp_path: Path, forged_repo: Path, what: str, old: bytes, other: bytes, more: str
+) -> None:
+    """`more`: another name in the tree; git can't store the last one, so the packs are verified instead of the files."""
+    if more:
+        (forged_repo / more).write_text("more\n")
+        support.git(forged_repo, "add", "--all")
+        support.git(forged_repo, "commit", "--quiet", "--message", "With a link")
+    forge(forged_repo, what, old, other)
     with pytest.raises(StorageError, match="index-pack failed"):
-        workspace.populate(git_repo)
-    assert list_indexes(workspace.git.git_dir) == []  # a pack is only there once it is verified
+        new(tmp_path).populate(forged_repo)
+
+
+def test_no_pack_is_in_place_before_it_is_verified(tmp_path: Path, forged_repo: Path) -> None:
+    workspace = new(tmp_path)
+    start = workspace.populate(forged_repo)
+    forge(forged_repo, "HEAD:README.md", b"Example", b"exAmple")
+    later = Workspace(tmp_path / "later" / "workspace", tmp_path / "later" / "git")
+    create_repository(later.git.git_dir, bare=True, long_names=False)
+    with pytest.raises(StorageError, match="index-pack failed"):
+        sharing.copy_commit(later.git, forged_repo / ".git" / "objects", start, None)
+    assert list_indexes(later.git.git_dir) == []
 
 
 def test_the_nearest_repository_upward_is_found(tmp_path: Path, git_repo: Path) -> None:

@@ -63,7 +63,7 @@ def gc(
 
     Jobs with changes that are not merged are kept, and those that have not ended, that a command works on, or that
     can't be read. A parent and its child jobs are removed together or not at all. Forks don't need the job they were made from.
-    What is kept for later jobs is removed once none needs it: `.packs` and `.setup`.
+    What is kept for later jobs is removed once none needs it: `.packs`, `.setup` and `.words`.
 
     Asks first at a terminal; without a terminal, as in cron, it doesn't. If it is killed, the next `gc` finishes. The exit
     code is 0 if jobs were kept for these reasons, except for those that can't be read (10).
@@ -128,6 +128,7 @@ def _build_output(found: GarbageCollection, *, keep_history: bool, dry_run: bool
             "jobs": sum(each.freed for each in found.removed),
             "packs": found.freed_packs,
             "setup": found.freed_setup,
+            "words": found.freed_words,
             "total": found.freed,
         },
     }
@@ -164,7 +165,8 @@ def _build_kept_row(kept: SparedJob) -> dict[str, Any]:
 def _build_rows(found: GarbageCollection) -> Iterator[tuple[StyledText | str, ...]]:
     for each in found.removed:
         yield format_bytes(each.freed), format_local(each.ended_at)[:10], StyledText(each.job_id, "bold")
-    for name, size in ((".packs", found.freed_packs), (".setup", found.freed_setup)):
+    shared = ((".packs", found.freed_packs), (".setup", found.freed_setup), (".words", found.freed_words))
+    for name, size in shared:
         if size:
             yield format_bytes(size), "", StyledText(f"{name}, shared by jobs", "dim")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from shlex import quote
 from typing import Any
@@ -17,8 +16,9 @@ from logist.cli.show.output import (
     Screen,
     StyledText,
 )
+from logist.lazy_patterns import compile_on_use
 
-_COMMAND = re.compile(r"\blogist (?:job [a-z]+|run|doctor|du|gc)\b")
+_COMMAND = compile_on_use(r"\blogist (?:job [a-z]+|run|doctor|du|gc)\b")
 _COMMANDS = ("next_command", "switch_command", "read_command", "poststep_command", "command")
 """Keys of JSON data that hold commands."""
 _ROWS = ("jobs", "waiting", "workflow", "children", "commands")

@@ -60,7 +60,8 @@ _LOOKS_LIKE_ONE = compile_on_use(
 _OTHER_KEYS = compile_on_use(r'"(?:evidence_files|summary_for_supervisor)"\s*:')
 _SURROGATE = compile_on_use("[\ud800-\udfff]")
 _FENCE_LINE = compile_on_use(rf"{outermost_json.FENCE}[\w+-]*\s*")
-_SENTENCE_END = compile_on_use(r"[.!?。！？…]+[\"')\]”’]*(?:\s|$)")
+_SENTENCE_MARKS = ".!?。！？…"
+_SENTENCE_END = compile_on_use(rf"[{_SENTENCE_MARKS}]+[\"')\]”’]*(?:\s|$)")
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def text_fault(text: str) -> str | None:
         return f"the answer is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,} are allowed"
     if not text.strip("\ufeff \t\r\n"):
         return "no exit command: the answer is empty"
-    if _SURROGATE.search(text):
+    if not text.isascii() and _SURROGATE.search(text):
         return "the answer is not valid Unicode text: it contains lone surrogates"
     return None
 
@@ -284,6 +285,9 @@ def _split_nonblank_lines(text: str) -> list[str]:
 
 
 def _count_sentences(summary: str) -> int:
+    without_end = summary.rstrip(_SENTENCE_MARKS)
+    if not any(mark in without_end for mark in _SENTENCE_MARKS):  # most are one sentence
+        return int(bool(summary.strip()))
     ends = list(_SENTENCE_END.finditer(summary))
     rest = summary[ends[-1].end() if ends else 0 :]
     return len(ends) + bool(rest.strip())

@@ -1,47 +1,36 @@
-"""state = fold(interactions): computes the state from the history, which is the only source of truth."""
+"""state = fold(interactions): computes the state from the history, which is the only source of truth.
+
+Interactions are models, or plain records (see `core.model.plain`); then the state is plain too. A property test compares both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.core.answer import findings
 from logist.core.history import merge_policy, workflow_state
 from logist.core.history.spec_hash import spec_hash
 from logist.core.machine import kinds
-from logist.core.model import (
-    Actor,
-    Doer,
-    EffectiveSpec,
-    ErrorKind,
-    ExitAction,
-    Forked,
-    Interaction,
-    Kind,
-    Last,
-    Observed,
-    Phase,
-    Place,
-    Plan,
-    State,
-    Status,
-    Totals,
-    Usage,
+from logist.core.model.command_kinds import (
+    is_approve,
+    is_ask,
+    is_fork,
+    is_restep,
+    is_resubmit,
+    is_role,
+    is_update,
 )
-from logist.core.model.commands import (
-    ApproveCommand,
-    AskCommand,
-    ForkCommand,
-    RecordedCommand,
-    RestepCommand,
-    ResubmitCommand,
-    RoleCommand,
-    UpdateCommand,
-)
+from logist.core.model.plain import make_like
+from logist.core.model.words import Actor, ErrorKind, ExitAction, Kind, Phase, Status
 from logist.core.money import amounts
 from logist.core.text.json_object import JsonObject
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:  # `job verify` folds plain records, without the models
+    from logist.core.model import EffectiveSpec, Interaction, Last, Place, Plan, State, Totals, Usage
+    from logist.core.model.commands import RecordedCommand, RoleCommand
 
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
 """Default badges by role name, for specs without one, such as those of earlier versions."""
@@ -144,8 +133,10 @@ def read_restep_target(entry: Interaction) -> int:
 
     0, which no interaction has, if it names none.
     """
-    command = kinds.command_of(entry)
-    return (command.to or 0) if isinstance(command, RestepCommand) else 0
+    if entry.kind is not Kind.RESTEP:
+        return 0
+    command = kinds.same_command_of(entry)
+    return (command.to or 0) if is_restep(command) else 0
 
 
 def restep_to(entry: JsonObject) -> Iterator[int]:
@@ -158,8 +149,8 @@ def restep_to(entry: JsonObject) -> Iterator[int]:
 
 def apply_interaction(state: State | None, entry: Interaction, back: State | None = None) -> State:
     """Return the state after one more interaction; `back` is the state that a restep returns to."""
-    command = kinds.command_of(entry)
-    base = state or State(place=entry.after, created_at=entry.timestamp)
+    command = kinds.same_command_of(entry)
+    base: State = state or make_like(entry, "State", place=entry.after, created_at=entry.timestamp)
     version = max(base.version, entry.version)
     if entry.kind is Kind.RESTEP and back is not None:
         base = _return_to_state(base, back)
@@ -173,7 +164,7 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
         "updated_at": base.updated_at if entry.kind is Kind.NOTE else entry.timestamp,
         "reason": base.reason if _keeps_reason(base, entry) else entry.reason,
         # The usage of children that a rerun records counts for parent jobs (`sum_usage`); the job itself starts at zero.
-        "usage": base.usage if entry.kind is Kind.RERUN else add_usage(base.usage, entry),
+        "usage": base.usage if entry.kind is Kind.RERUN else _add_usage(base.usage, entry, command),
         "place": _without_unknown(entry.after),
         **_apply_note(base, entry),
         **_apply_fork(command),
@@ -185,9 +176,9 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
         changes["start_checkpoint"] = entry.checkpoint_after
     if entry.spec is not None:
         changes.update(_apply_spec(base, entry.spec))
-    if isinstance(command, ResubmitCommand):
+    if is_resubmit(command):
         changes["allowed_tools"] = command.allow
-    if isinstance(command, RoleCommand):
+    if is_role(command):
         changes.update(_apply_role_switch(command))
     if is_agent_asked(entry):
         changes["asked"] = base.asked + 1
@@ -207,7 +198,9 @@ def _keeps_reason(base: State, entry: Interaction) -> bool:
 def _without_unknown(place: Place) -> Place:
     """Remove the fields of a newer Logist from a place; in state.json they would look like fields of the state."""
     return (
-        Place(**{name: getattr(place, name) for name in Place.model_fields}) if place.model_extra else place
+        type(place)(**{name: getattr(place, name) for name in type(place).model_fields})
+        if place.model_extra
+        else place
     )
 
 
@@ -240,7 +233,7 @@ def _apply_spec(base: State, spec: EffectiveSpec) -> dict[str, Any]:
         "workflow": flow.name if flow else None,
         "parent": spec.parent,
         "shares_limits": spec.shares_limits,
-        "doers": {**(spec.doers or {}), workflow_state.JOB: Doer.model_validate(_to_doer_fields(doer))}
+        "doers": {**(spec.doers or {}), workflow_state.JOB: make_like(spec, "Doer", **_to_doer_fields(doer))}
         if flow
         else None,
         "title": spec.title,
@@ -276,12 +269,12 @@ def _apply_role_switch(command: RoleCommand) -> dict[str, Any]:
 
 def _apply_fork(command: RecordedCommand) -> dict[str, Any]:
     """Return which job this one was forked from, if the interaction is a fork."""
-    if not isinstance(command, ForkCommand):
+    if not is_fork(command):
         return {}
     job, at, head = command.from_job, command.at, command.head
     if job is None or at is None or head is None:
         return {}
-    return {"forked": Forked(job=job, at=at, head=head)}
+    return {"forked": make_like(command, "Forked", job=job, at=at, head=head)}
 
 
 def _apply_update(entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
@@ -289,7 +282,7 @@ def _apply_update(entry: Interaction, command: RecordedCommand) -> dict[str, Any
 
     An imported history names no checkpoints: the new job doesn't have that commit.
     """
-    if not isinstance(command, UpdateCommand) or command.after is None or not entry.checkpoint_after:
+    if not is_update(command) or command.after is None or not entry.checkpoint_after:
         return {}
     return {"start_checkpoint": command.after}
 
@@ -299,7 +292,9 @@ def _apply_answer(base: State, entry: Interaction, command: RecordedCommand) -> 
     observed = entry.observed
     phase = observed.phase if observed else Phase.DOER
     evidence = list(response.evidence_files)
-    last = Last(
+    last: Last = make_like(
+        entry,
+        "Last",
         sequence=entry.sequence,
         phase=phase,
         role=observed.role if observed else "",
@@ -308,7 +303,7 @@ def _apply_answer(base: State, entry: Interaction, command: RecordedCommand) -> 
         evidence_files=evidence,
         missing=[item.path for item in observed.evidence if not item.exists] if observed else [],
         output=response.output,
-        verdict=command.verdict if isinstance(command, AskCommand) and phase is Phase.REVIEWER else None,
+        verdict=command.verdict if is_ask(command) and phase is Phase.REVIEWER else None,
         reason=response.reason,
     )
     known = set(base.artefacts)
@@ -325,31 +320,35 @@ def _apply_review(base: State, entry: Interaction, command: RecordedCommand) -> 
     """Return the results of checks and the findings of reviewers for the current step."""
     if entry.after.step != base.step:
         return {"checks": None, "findings": None, "unchanged": None}
-    if isinstance(command, UpdateCommand) or (isinstance(command, ResubmitCommand) and command.review):
+    if is_update(command) or (is_resubmit(command) and command.review):
         return {"checks": None, "unchanged": None}  # files may have changed since
-    if not isinstance(command, AskCommand) or not _is_answered(entry):
+    if not is_ask(command) or not _is_answered(entry):
         return {}
-    observed = entry.observed or Observed()
-    results = observed.checks
-    if observed.phase is Phase.REVIEWER:
+    observed = entry.observed
+    results = observed.checks if observed else []
+    if observed and observed.phase is Phase.REVIEWER:
         check_changes = (
             {"checks": findings.merge_check_results(base.checks or [], results)} if results else {}
         )
         return {**check_changes, "findings": command.findings or None}
     if entry.response.actions != [ExitAction.COMPLETED]:
         return {}
-    return {"checks": results or None, "findings": None, "unchanged": observed.unchanged}
+    return {
+        "checks": results or None,
+        "findings": None,
+        "unchanged": observed.unchanged if observed else None,
+    }
 
 
 def _apply_plan(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
     """Return the changes to the plan of the step; the history records whether an answer is a plan."""
     if entry.after.step != base.step:
         return {"plan": None}
-    if isinstance(command, ApproveCommand) and command.carried_out_by and base.plan is not None:
+    if is_approve(command) and command.carried_out_by and base.plan is not None:
         approved = base.plan.model_copy(update={"approved": True})
         return {"plan": approved, "checks": None, "findings": None, "unchanged": None}
     is_doer = entry.observed is not None and entry.observed.phase is Phase.DOER
-    if not (is_doer and isinstance(command, AskCommand) and entry.response.actions == [ExitAction.COMPLETED]):
+    if not (is_doer and is_ask(command) and entry.response.actions == [ExitAction.COMPLETED]):
         return {}
     if command.plan:
         return {"plan": _build_plan(entry)}
@@ -360,7 +359,10 @@ def _build_plan(entry: Interaction) -> Plan:
     response = entry.response
     role = entry.observed.role if entry.observed else ""
     summary = response.summary_for_supervisor
-    return Plan(sequence=entry.sequence, role=role, summary=summary, output=response.output)
+    plan: Plan = make_like(
+        entry, "Plan", sequence=entry.sequence, role=role, summary=summary, output=response.output
+    )
+    return plan
 
 
 def is_agent_asked(entry: Interaction) -> bool:
@@ -385,10 +387,13 @@ def _can_have_worked(entry: Interaction) -> bool:
 
 def add_usage(totals: Totals, entry: Interaction) -> Totals:
     """Return the totals of a job after one more interaction."""
+    return _add_usage(totals, entry, kinds.same_command_of(entry))
+
+
+def _add_usage(totals: Totals, entry: Interaction, command: RecordedCommand) -> Totals:
     usage = entry.usage
     counts = is_agent_asked(entry) and _can_have_worked(entry)
     before = amounts.join_cents(totals.cumulative_cost, totals.cumulative_cost_microcents)
-    command = kinds.command_of(entry)
     cents, fraction = amounts.split_cents(
         max(0, before + usage_microcents(usage) - released_microcents(command))
     )
@@ -408,15 +413,15 @@ def add_usage(totals: Totals, entry: Interaction) -> Totals:
 
 def sum_usage(entries: Iterable[Interaction]) -> Totals:
     """Return everything that a job has used since it was created, including reruns."""
-    totals = Totals()
+    totals: Totals | None = None
     for entry in entries:
-        totals = add_usage(totals, entry)
-    return totals
+        totals = add_usage(make_like(entry, "Totals") if totals is None else totals, entry)
+    return make_like(None, "Totals") if totals is None else totals
 
 
 def released_microcents(command: RecordedCommand) -> int:
     """Return how much of the cost recorded for a call in doubt a steward released, in microcents."""
-    return (command.released_microcents or 0) if isinstance(command, AskCommand | ResubmitCommand) else 0
+    return (command.released_microcents or 0) if is_ask(command) or is_resubmit(command) else 0
 
 
 def usage_microcents(usage: Usage) -> int:
@@ -434,7 +439,7 @@ def _return_to_state(base: State, back: State) -> State:
 
 def _restart_job(base: State) -> State:
     """Return the job as it was created, with the current spec and role, and no usage."""
-    fresh = State(place=Place(status=Status.PENDING))
+    fresh: State = make_like(base, "State", place=make_like(base, "Place", status=Status.PENDING))
     kept_fields = (*_AS_ASKED, "created_at", "start_checkpoint")
     return fresh.model_copy(
         update={**_get_newer_fields(base), **{name: getattr(base, name) for name in kept_fields}}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from logist.core.model import EffectiveSpec, Interaction, Kind, Phase, State, Status
-from logist.core.model.commands import CreateCommand, RecordedCommand
+from logist.core.model.command_kinds import is_create
+from logist.core.model.words import Kind, Phase, Status
+
+if TYPE_CHECKING:
+    from logist.core.model import EffectiveSpec, Interaction, State
+    from logist.core.model.commands import RecordedCommand
 
 HELD = (
     "not merged automatically: no review of the complete final work has accepted it; "
@@ -30,7 +34,7 @@ def is_merge_held(state: State) -> bool:
 def apply_merge_policy(base: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
     """Return `after`, the state after an entry, with updated merge fields."""
     changes: dict[str, Any] = {}
-    source = command.source if isinstance(command, CreateCommand) else after.source
+    source = command.source if is_create(command) else after.source
     if source != after.source:
         changes["source"] = source
     if entry.spec is not None:

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.core.machine import routing, steward
-from logist.core.model import (
-    Doer,
-    ExitAction,
-    Interaction,
-    Kind,
-    Last,
-    Phase,
-    Spawned,
-    State,
-    Status,
-)
-from logist.core.model.commands import (
-    ApproveCommand,
-    AskCommand,
-    BookingCommand,
-    CollectCommand,
-    RecordedCommand,
-    ResubmitCommand,
-    SpawnCommand,
-)
+from logist.core.model.command_kinds import is_approve, is_ask, is_booking, is_collect, is_resubmit, is_spawn
+from logist.core.model.plain import make_like
+from logist.core.model.words import ExitAction, Kind, Phase, Status
+
+if TYPE_CHECKING:
+    from logist.core.model import Doer, Interaction, Last, Spawned, State
+    from logist.core.model.commands import (
+        ApproveCommand,
+        AskCommand,
+        CollectCommand,
+        RecordedCommand,
+        SpawnCommand,
+    )
 
 JOB = ""
 """The key in `State.doers` for steps without a role of their own."""
@@ -46,18 +39,17 @@ def apply_workflow(before: State, after: State, entry: Interaction, command: Rec
     if after.asked > before.asked:
         step_id, counts = entry.step or before.step, before.asked_at or {}
         changes["asked_at"] = {**counts, step_id: counts.get(step_id, 0) + 1}
-    match command:
-        case AskCommand():
-            changes |= _apply_answer(after, entry, command)
-        case ApproveCommand() if before.place.awaiting == "manual" or command.gives_output:
-            changes |= _apply_approval(after, before, entry, command)
-        case ResubmitCommand():
-            changes |= {"forced": command.force or None}
-            changes |= {} if after.status is Status.WAITING else {"children": []}
-        case SpawnCommand():
-            changes |= _apply_spawn(after, before, entry, command)
-        case CollectCommand():
-            changes |= _apply_collect(after, before, entry, command)
+    if is_ask(command):
+        changes |= _apply_answer(after, entry, command)
+    elif is_approve(command) and (before.place.awaiting == "manual" or "output" in command.model_fields_set):
+        changes |= _apply_approval(after, before, entry, command)
+    elif is_resubmit(command):
+        changes |= {"forced": command.force or None}
+        changes |= {} if after.status is Status.WAITING else {"children": []}
+    elif is_spawn(command):
+        changes |= _apply_spawn(after, before, entry, command)
+    elif is_collect(command):
+        changes |= _apply_collect(after, before, entry, command)
     changes |= _keep_spawned_items(after.model_copy(update=changes))
     if after.step != before.step or entry.spec is not None or entry.kind is Kind.ROLE:
         changes |= _apply_doer(after)
@@ -132,7 +124,9 @@ def _build_last(
     missing: Sequence[str] = (),
 ) -> Last:
     """Build the answer that the next prompt quotes for a step that no agent of this job did."""
-    return Last(
+    last: Last = make_like(
+        entry,
+        "Last",
         sequence=entry.sequence,
         phase=Phase.DOER,
         role=who,
@@ -142,6 +136,7 @@ def _build_last(
         missing=list(missing),
         output=output,
     )
+    return last
 
 
 def _apply_output(after: State, step: str, output: Any) -> dict[str, Any]:
@@ -152,7 +147,9 @@ def _apply_spawn(after: State, before: State, entry: Interaction, command: Spawn
     children = command.children
     if command.fault:
         return {"results": None, "result_items": None, "children": [], "spawned": None}
-    spawned = Spawned(
+    spawned: Spawned = make_like(
+        entry,
+        "Spawned",
         sequence=entry.sequence,
         step=before.step,
         tag=command.tag,
@@ -198,9 +195,9 @@ def count_children_runs(command: RecordedCommand) -> int:
 
     A spawn without children counts as one run, so that the limit stops an endless loop of such steps.
     """
-    if isinstance(command, SpawnCommand):
+    if is_spawn(command):
         return int(not command.children)
-    return (command.runs or 0) if isinstance(command, BookingCommand) else 0
+    return (command.runs or 0) if is_booking(command) else 0
 
 
 def find_step_role(doers: Mapping[str, Doer], step: str) -> Doer | None:

@@ -157,6 +157,20 @@ def plain_command_of(entry: Interaction) -> RecordedCommand:
     return plain.read_command(get_command_name(entry.kind), entry.command) or command_of(entry)
 
 
+def same_command_of(entry: Interaction) -> RecordedCommand:
+    """Return the command, plain if the interaction is plain.
+
+    Raises UnexpectedError for a plain interaction whose command only the model can read.
+    """
+    record: object = entry
+    if not isinstance(record, plain.PlainRecord):
+        return command_of(entry)
+    command = plain.read_command(get_command_name(entry.kind), entry.command)
+    if command is None:
+        raise plain.UnexpectedError
+    return command
+
+
 def select_kinds(has_fact: Callable[[KindFacts], object]) -> frozenset[Kind]:
     """Return the kinds for which `has_fact` is true."""
     return frozenset(kind for kind, facts in KINDS.items() if has_fact(facts))

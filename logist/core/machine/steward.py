@@ -183,7 +183,9 @@ def list_gathered_items(command: CollectCommand) -> list[JsonObject] | None:
 def list_gathered_children(command: CollectCommand) -> list[GatheredChild]:
     """List the children that succeeded and whose work is included, as a collect records them."""
     left_out = command.left_out or {}
-    return [child for child in command.children if child.succeeded and child.id not in left_out]
+    return [
+        child for child in command.children if child.status == Status.SUCCESS and child.id not in left_out
+    ]
 
 
 def required_success_percent(flow: Workflow | None, step: Step) -> float:

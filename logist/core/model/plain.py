@@ -17,8 +17,9 @@ attribute as a third element if that differs from the key. A type is one of `str
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from logist.core.model import words
@@ -70,6 +71,15 @@ class PlainRecord:
         return f"<{self._name} {self._values}>"
 
     @property
+    def model_extra(self) -> None:
+        """The fields of a newer Logist: none, because only the model can read those."""
+        return None
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> PlainRecord:
+        """Return a copy with some values replaced, which are not checked."""
+        return type(self)(self._name, {**self._values, **update})
+
+    @property
     def model_fields_set(self) -> set[str]:
         """The fields that the JSON has."""
         return set(self._values)
@@ -79,12 +89,19 @@ class PlainRecord:
         return {name: _dump_set(value) for name, value in self._values.items()}
 
     def model_dump(
-        self, *, mode: str = "json", exclude_none: bool = False, exclude_defaults: bool = False
+        self,
+        *,
+        mode: str = "json",
+        exclude: Collection[str] = (),
+        exclude_none: bool = False,
+        exclude_defaults: bool = False,
     ) -> JsonObject:
         """Return the record as its model writes it."""
         shape = _load_shape(self._name)
         dumped: JsonObject = {}
         for name in shape.names:
+            if name in exclude:
+                continue
             value = getattr(self, name)
             is_default = name in shape.defaults and value == shape.defaults[name]
             left_out = (
@@ -179,7 +196,11 @@ class _Shape:
             values[known[0]] = known[1](value)
         if not self.required <= values.keys():
             raise UnexpectedError
-        return (_PlainState if self.name == "State" else PlainRecord)(self.name, values)
+        return _make_plain(self.name, values)
+
+
+def _make_plain(name: str, values: dict[str, Any]) -> PlainRecord:
+    return (_PlainState if name == "State" else PlainRecord)(name, values)
 
 
 @cache
@@ -343,6 +364,40 @@ def read_record(name: str, data: Any) -> PlainRecord | None:
         return _load_shape(name).read(data)
     except (ValueError, RecursionError):
         return None
+
+
+def get_model_name(record: object) -> str:
+    """Return the name of the model of a record, which is plain or a model itself."""
+    return record._name if isinstance(record, PlainRecord) else type(record).__name__
+
+
+def make_plain(name: str, **values: Any) -> Any:
+    """Return a plain record of the model with this name; the values are not checked."""
+    return _make_plain(name, values)
+
+
+def make_like(record: object, name: str, **values: Any) -> Any:
+    """Return a record of the model with this name, plain if `record` is plain."""
+    if isinstance(record, PlainRecord):
+        return _make_plain(name, values)
+    return getattr(import_module("logist.core.model"), name)(**values)
+
+
+def list_defaults(record: Any) -> Mapping[str, Any]:
+    """Return the default of each field that has one."""
+    if isinstance(record, PlainRecord):
+        return _load_shape(record._name).defaults
+    model: Any = type(record)
+    return _list_model_defaults(model)
+
+
+@cache
+def _list_model_defaults(model: Any) -> Mapping[str, Any]:
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in model.model_fields.items()
+        if not field.is_required()
+    }
 
 
 def read_interaction(entry: JsonObject) -> Interaction | None:

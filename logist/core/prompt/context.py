@@ -26,8 +26,10 @@ class Given:
     changes: Sequence[Change] = ()
     changes_omitted: int = 0
     structure: str = ""
-    """The directories and files of the workspace, two levels deep, as a tree."""
+    """The directories and files of the workspace, two levels deep, as a tree; then excerpts of its key files."""
     relevant: Sequence[Relevant] = ()
+    unsearched: str = ""
+    """A sentence about the files that were not searched for relevant ones."""
     attempts: Sequence[str] = ()
     """The results of earlier runs of this job, oldest first."""
     others: Sequence[str] = ()
@@ -95,7 +97,7 @@ def build_pieces(
         _build_headed_part(
             "repo_structure", "Repository structure", given.structure or _describe_empty_listing(given)
         ),
-        _build_headed_part("relevant_files", "Files that may be relevant", _list_reasons(given.relevant)),
+        _build_headed_part("relevant_files", "Files that may be relevant", _render_relevant(given)),
     ]
     wanted = [part for part, name in VARIABLES.items() if part in required and name not in used_variables]
     shown = [piece for piece in all_parts if piece.source in wanted]
@@ -116,12 +118,14 @@ def _build_file_parts(given: Given) -> list[UnplacedPart]:
     ]
 
 
-def _list_reasons(relevant: Sequence[Relevant]) -> str:
-    return "\n".join(f"- {escape_unprintable(each.file.path)}: {_describe_reason(each)}" for each in relevant)
+def _render_relevant(given: Given) -> str:
+    """Render the names and reasons of the relevant files, and what was not searched for them."""
+    reasons = [f"- {escape_unprintable(each.file.path)}: {_describe_reason(each)}" for each in given.relevant]
+    return "\n\n".join(text for text in ("\n".join(reasons), given.unsearched) if text)
 
 
 def _describe_reason(relevant: Relevant) -> str:
-    note = relevant.file.note if relevant.file.text is None else None
+    note = relevant.file.note
     return f"{relevant.reason} ({note})" if note else relevant.reason
 
 
@@ -131,7 +135,7 @@ def _build_relevant_list(given: Given) -> ToldList:
     As a single value it renders as the list of reasons followed by the contents.
     """
     items = [_build_fields(each) for each in given.relevant]
-    shown = [SourcedText(_list_reasons(given.relevant), "relevant_files")]
+    shown = [SourcedText(_render_relevant(given), "relevant_files")]
     shown += [SourcedText(f"{JOINT}{piece.text}", piece.source) for piece in _build_file_parts(given)]
     return ToldList(items, shown)
 
@@ -211,5 +215,5 @@ def render_file(file: FileText) -> str:
     title = f"## File: {escape_unprintable(file.path)}\n\n"
     if file.text is None:
         return f"{title}({file.note})"
-    note = f"\n\n({file.note})" if file.note else ""
-    return f"{title}{fence_text(file.text)}{note}"
+    note = f"({file.note})\n\n" if file.note else ""
+    return f"{title}{note}{fence_text(file.text)}"

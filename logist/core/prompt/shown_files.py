@@ -7,7 +7,10 @@ from logist.quick_dataclass import dataclass
 
 @dataclass(frozen=True)
 class FileText:
-    """A file of the workspace as the prompt shows it: its text, or a note that explains why it has none."""
+    """A file of the workspace as the prompt shows it: its text, or a note that explains why it has none.
+
+    With text and note, the text is not the whole file: parts with line numbers, as the note says.
+    """
 
     path: str
     text: str | None

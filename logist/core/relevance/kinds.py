@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from logist.core.relevance.words import split_lowercase
+from logist.core.relevance.words import split_lowercase, stem_word
 from logist.quick_tuple import NamedTuple
 
 _BINARY = """\
@@ -58,6 +58,10 @@ _SECRET_ENDINGS = (
 _SAMPLE_ENDINGS = (".example", ".sample", ".template", ".dist")
 
 _TESTS = frozenset(("test", "tests", "spec", "specs", "testing", "testdata", "e2e"))
+_SHOWING = """\
+example examples sample samples demo demos playground playgrounds bench benches benchmark benchmarks fixture fixtures"""
+_EXAMPLES = frozenset(_SHOWING.split())
+_DECLARING = (".d.ts", ".d.mts", ".d.cts", ".pyi", ".rbi")
 
 
 class FileKind(NamedTuple):
@@ -71,6 +75,10 @@ class FileKind(NamedTuple):
     """The file, or a directory above it, is named like a test."""
     prose: bool = False
     """It is written for people to read, such as documentation."""
+    example: bool = False
+    """It uses the sources: an example, a benchmark, the data of a test."""
+    declaration: bool = False
+    """It contains only the types of what other files define."""
 
 
 def classify_file(path: str) -> FileKind:
@@ -80,7 +88,7 @@ def classify_file(path: str) -> FileKind:
     low = name.lower()
     stem, _, endings = low.partition(".")
     above = _classify_directory(path[:cut]) if cut >= 0 else _NOWHERE
-    kind = _classify_endings(endings, above.tests or _is_named_test(name), above.vendored)
+    kind = _classify_endings(endings, above.tests or _is_named_test(name), above)
     special = low in _SPECIAL or stem in _CHRONICLES or not stem
     return _adjust_special(low, stem, kind) if special else kind
 
@@ -96,21 +104,23 @@ def _adjust_special(low: str, stem: str, kind: FileKind) -> FileKind:
 class _Above(NamedTuple):
     tests: bool
     vendored: bool
+    examples: bool
 
 
-_NOWHERE = _Above(False, False)
+_NOWHERE = _Above(False, False, False)
 
 
 @lru_cache(maxsize=4096)
 def _classify_directory(path: str) -> _Above:
     """Return what a path of directories tells about a file in it."""
     parts = [_classify_part(part) for part in path.split("/")]
-    return _Above(any(part.tests for part in parts), any(part.vendored for part in parts))
+    return _Above(*(any(facts) for facts in zip(*parts, strict=True)))
 
 
 @lru_cache(maxsize=4096)
 def _classify_part(name: str) -> _Above:
-    return _Above(_has_test_word(name), name.lower() in _VENDORED)
+    low = name.lower()
+    return _Above(_has_test_word(name), low in _VENDORED, low in _EXAMPLES)
 
 
 def _has_test_word(name: str) -> bool:
@@ -126,7 +136,7 @@ def _is_environment_file(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _classify_endings(endings: str, test: bool, vendored: bool) -> FileKind:
+def _classify_endings(endings: str, test: bool, above: _Above) -> FileKind:
     """Return the kind by the text after the first dot of the name, and by the location of the file."""
     last, whole = endings.rpartition(".")[2], f".{endings}"
     worth = 1.0 if last in _CODE else _BESIDE_CODE
@@ -135,5 +145,16 @@ def _classify_endings(endings: str, test: bool, vendored: bool) -> FileKind:
     if last in BINARY:
         worth = 0.0
     return FileKind(
-        min(worth, 0.1) if vendored else worth, whole.endswith(_SECRET_ENDINGS), test, last in _PROSE
+        min(worth, 0.1) if above.vendored else worth,
+        whole.endswith(_SECRET_ENDINGS),
+        test,
+        last in _PROSE,
+        above.examples,
+        whole.endswith(_DECLARING),
     )
+
+
+def name_subject(path: str) -> str:
+    """Return what a file is about by its name: `decorat` for `test/decorator.test.js` and for `lib/decorate.js`."""
+    name = path[path.rfind("/") + 1 :].partition(".")[0]
+    return "".join(stem_word(word) for word in split_lowercase(name) if word not in _TESTS)

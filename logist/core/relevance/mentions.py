@@ -12,13 +12,22 @@ from logist.quick_dataclass import dataclass
 MAX_TEXT = 200_000
 """The number of characters of a task that are searched for names."""
 MAX_MENTIONS = 200
+MANY_DIRECTORIES = 20
+"""A scope that is the name of more directories than this is ignored."""
 LONGEST = 500
 """The maximum length of a path, in characters."""
 
 _QUOTED = compile_on_use(r"[`\"']([^`\"'\n]{1,300})[`\"']")
 _TOKEN = compile_on_use(r"[\w@+~.\-/\\\[\]():]+")
 _LINK = compile_on_use(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_SCOPE = compile_on_use(r"[A-Za-z]{1,20}\(([\w@./-]{1,100})\)!?:")
+# `at load (src/app.ts:12:5)`, `at shop.Cart.add(Cart.java:12)`
+_FRAME = compile_on_use(r"\(([^()\s]{1,300}):\d{1,7}(?::\d{1,7})?\)")
 _PLACE = compile_on_use(r":\d+(?:[:,-]\d+)*$")
+# `app.py:12`, `File "app.py", line 12`, `app.ts(12,5)`, `app.py#L12`, `Foo.cs:line 12`
+_LINE = compile_on_use(
+    r"(?<![\w@+~.\-/\\])([\w@+~.\-/\\]{1,500}+)(?:[\"'`]?,?[ ](?:on[ ])?line[ ]|:line[ ]|[:(]|[#]L)(\d{1,7})(?!\w)"
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,34 @@ def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) ->
             unknown.append(text)
         if len(files) + len(unknown) + len(directories) >= MAX_MENTIONS:
             break
+    scope = _SCOPE.match(task.title)
+    if scope is not None:
+        folders = index.find_directories(scope[1])
+        directories.update(dict.fromkeys(folders if len(folders) <= MANY_DIRECTORIES else ()))
     return Mentions(files, list(directories), unknown)
+
+
+def find_lines(task: Task, path: str) -> list[int]:
+    """Return the numbers of the lines of a file that a task mentions, such as those in a traceback, each once."""
+    name = path.rpartition("/")[2]
+    text = _join_texts(task)
+    if name not in text:
+        return []
+    lines = (int(number) for mention, number in _LINE.findall(text) if _may_be(mention, path))
+    return [*dict.fromkeys(lines)]
+
+
+def _may_be(mention: str, path: str) -> bool:
+    """Whether a mentioned path, perhaps of another machine, may be this one: the name and its directory are the same."""
+    mentioned = mention.replace("\\", "/").split("/")[-2:]
+    own = path.split("/")[-2:]
+    return mentioned[-1] == own[-1] and (
+        min(len(mentioned), len(own)) < 2 or mentioned[0] in (own[0], ".", "")
+    )
+
+
+def _join_texts(task: Task) -> str:
+    return "\n".join((task.title, task.prompt, task.step, task.description, *task.criteria))[:MAX_TEXT]
 
 
 def _find_matches(text: str, index: Index) -> list[str]:
@@ -119,11 +155,12 @@ def _find_matches(text: str, index: Index) -> list[str]:
 def _find_candidates(task: Task) -> Iterator[tuple[str, bool]]:
     """Yield texts that may be paths, and whether they are in quotes; each once, in order of appearance."""
     seen: set[str] = set()
-    whole = "\n".join((task.title, task.prompt, task.step, task.description, *task.criteria))[:MAX_TEXT]
+    whole = _join_texts(task)
     plain = _LINK.sub(" ", whole)
     quoted = {_clean_path(quote) for quote in _QUOTED.findall(plain)}
     spaced = [quote for quote in quoted if " " in quote]
-    for raw in [*sorted(spaced, key=plain.find), *_TOKEN.findall(plain)]:
+    names = (name for token in _TOKEN.findall(plain) for name in (*_FRAME.findall(token), token))
+    for raw in (*sorted(spaced, key=plain.find), *names):
         path = _clean_path(raw)
         if path and path not in seen:
             seen.add(path)

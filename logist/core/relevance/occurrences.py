@@ -1,18 +1,19 @@
 """Count in the text of a file the words of a task: as words of their own, as parts of names, and in definitions.
 
-A file is searched for stems as bytes, which is many times faster than splitting it into words. Only where a stem
+Text is searched for stems as bytes, which is many times faster than splitting it into words. Only where a stem
 occurs is the word around it looked at, so that `log` is found in `logging` and `isLogged`, but not in `catalog`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from logist.core.relevance.words import Keyword, split_lowercase, stem_word
 
 MANY = 10
-"""After so many occurrences in a file, the number of further ones is estimated."""
+"""So many occurrences in a file are not counted for a person."""
 
 _WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _UPPER = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -40,16 +41,19 @@ _TYPED_FORM = (  # a method of Java, C# and the like: modifiers, a type, a name,
 _DEFINITION = re.compile(rb"^[ \t]{0,60}(?:%b|%b)" % (_KEYWORD_FORM, _TYPED_FORM), re.MULTILINE)
 
 
-def make_counter(keyword: Keyword) -> Callable[[bytes, bytes], int]:
-    """Return a function that counts a keyword in a text; it takes the text, and the same text in lowercase."""
+def make_finder(keyword: Keyword) -> Callable[[bytes, bytes], Iterator[int]]:
+    """Return a function that yields where a keyword occurs in a text; it takes the text, and the same text in lowercase.
+
+    An occurrence never contains a space or a line break, and depends only on the letters next to it.
+    """
     needle = keyword.needle.encode("utf-8", "surrogatepass")
     if keyword.code:
         joined = needle.replace(b"_", b"")
-        return lambda data, low: low.count(needle) + low.count(joined)
+        return lambda data, low: chain(_find_all(low, needle), _find_all(low, joined))
     if (
         not keyword.needle.isascii()
     ):  # a language without ASCII letters may have no spaces between words either
-        return lambda data, low: low.count(needle)
+        return lambda data, low: _find_all(low, needle)
     known: dict[bytes, bool] = {}
 
     def is_form(word: bytes) -> bool:
@@ -58,22 +62,21 @@ def make_counter(keyword: Keyword) -> Callable[[bytes, bytes], int]:
             same = known[word] = stem_word(word.decode("ascii").lower()) == keyword.needle
         return same
 
-    def count(data: bytes, low: bytes) -> int:
-        forms = 0
-        place = low.find(needle)
-        while place >= 0:
+    def find(data: bytes, low: bytes) -> Iterator[int]:
+        for place in _find_all(low, needle):
             if _begins_word(data, place):
                 match = _WORD.match(data, place)
                 if match is not None and is_form(match[0]):
-                    forms += 1
-                    if forms == MANY:
-                        return max(
-                            MANY, MANY * low.count(needle) // low.count(needle, 0, place + len(needle))
-                        )
-            place = low.find(needle, place + len(needle))
-        return forms
+                    yield place
 
-    return count
+    return find
+
+
+def _find_all(low: bytes, needle: bytes) -> Iterator[int]:
+    place = low.find(needle)
+    while place >= 0:
+        yield place
+        place = low.find(needle, place + len(needle))
 
 
 def _begins_word(data: bytes, place: int) -> bool:
@@ -90,11 +93,45 @@ def count_definitions(data: bytes, keywords: Sequence[Keyword]) -> list[int]:
     """Return for each keyword how many definitions (classes, functions, types, ...) have it in their name."""
     counts = [0] * len(keywords)
     numbers = {keyword.needle.replace("_", ""): number for number, keyword in enumerate(keywords)}
+    may_have_keyword = re.compile("|".join(map(re.escape, numbers))).search
     for match in _DEFINITION.finditer(data):
         name = (match[1] or match[2]).decode("ascii", "replace")
         words = split_lowercase(name)
-        for stem in {*map(stem_word, words), "".join(words)}:
+        joined = "".join(words)
+        if may_have_keyword(joined) is None:  # a word begins with its stem; to compute the stems takes longer
+            continue
+        for stem in {*map(stem_word, words), joined}:
             number = numbers.get(stem)
             if number is not None:
                 counts[number] += 1
     return counts
+
+
+def find_places(data: bytes, low: bytes, keyword: Keyword, most: int) -> list[int]:
+    """Return where a keyword occurs in a text, as `make_counter` counts it, at most `most` places.
+
+    `low` is the same text in lowercase.
+    """
+    needle = keyword.needle.encode("utf-8", "surrogatepass")
+    needles = {needle, needle.replace(b"_", b"")} if keyword.code else {needle}
+    is_plain = keyword.code or not keyword.needle.isascii()
+    places: list[int] = []
+    for one in needles:
+        place = low.find(one)
+        while place >= 0 and len(places) < most:
+            if is_plain or _is_form(data, place, keyword.needle):
+                places.append(place)
+            place = low.find(one, place + len(one))
+    return places
+
+
+def _is_form(data: bytes, place: int, stem: str) -> bool:
+    match = _WORD.match(data, place) if _begins_word(data, place) else None
+    return match is not None and stem_word(match[0].decode("ascii").lower()) == stem
+
+
+def find_definitions(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield where the line of each definition starts, where its name ends, and the name."""
+    for match in _DEFINITION.finditer(data):
+        number = 1 if match[1] else 2
+        yield match.start(), match.end(number), match[number].decode("ascii", "replace")

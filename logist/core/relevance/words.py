@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from logist.core.relevance.task import Task
 from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
+from logist.quick_tuple import NamedTuple
 
 MAX_KEYWORDS = 24
+MAX_COMPOUNDS = 16
 MAX_TEXT = 20_000
 """The number of characters of a text that are searched for words."""
 SHORTEST = 2
 LONGEST_WHOLE = 3
+_TITLE = 3.0
+"""The weight of a word in the title of a task."""
 LONGEST = 100
 """The maximum length of a word, in characters; longer ones are data."""
 
@@ -55,11 +60,14 @@ until update updated updates upon use used useful user's uses using usual usuall
 verify very via want wants was way ways well were what when where whether which while who whole whose why will
 wish with within without won work worked working works would write writes wrong www yes yet you your"""
 _GENERAL = frozenset(_SAYING_LITTLE.split())
-"""Common English words, and typical words of tasks: if a task has too many words, the others are preferred."""
+"""Common English words, and typical words of tasks: they count less, and if a task has too many words, the others are
+preferred."""
 
 _TOKEN = compile_on_use(r"[^\W\d_](?:[\w]|(?<=\w)-(?=\w))*")
 _HUMPS = compile_on_use(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LOW = compile_on_use(r"[a-z]+")
+_LATIN = compile_on_use(r"[A-Za-z]+")
+_BETWEEN = frozenset((" ", "-"))
 _LETTERS = compile_on_use(r"[^\W\d_]+")
 _PLURAL = compile_on_use(r"[A-Z]{2,}s")
 _QUOTED = compile_on_use(r"`([^`\n]{1,200})`")
@@ -84,6 +92,14 @@ _ABOUT_TESTS = frozenset(("test", "tests", "testing", "tested"))
 _ABOUT_PROSE = frozenset(
     ("docs", "documentation", "readme", "typo", "typos", "changelog", "tutorial", "guide")
 )
+_WORDS_OF_EXAMPLES = (
+    "example examples sample samples demo demos playground benchmark benchmarks fixture fixtures"
+)
+_ABOUT_EXAMPLES = frozenset(_WORDS_OF_EXAMPLES.split())
+_ABOUT_DECLARATIONS = frozenset(
+    ("type", "types", "typing", "typings", "typed", "typescript", "ts", "annotation", "annotations")
+)
+_KINDS = (_ABOUT_TESTS, _ABOUT_PROSE, _ABOUT_EXAMPLES, _ABOUT_DECLARATIONS)
 
 
 @dataclass(frozen=True)
@@ -97,7 +113,9 @@ class Keyword:
     whole: bool = False
     """It is found only as a separate word of a file name, because it is short and would be inside many words."""
     code: bool = False
-    """It is a name of several words, such as `rate_limiter` or `HttpClient`."""
+    """It is a name of several words, such as `rate_limiter` or `HttpClient`; it is also found in longer names."""
+    compound: bool = False
+    """It is two neighbouring words of the title, which the task may not mean as one name."""
 
 
 def find_keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
@@ -114,33 +132,36 @@ def find_keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
             shown.setdefault(needle, word)
             weights[needle] = weights.get(needle, 0.0) + worth * factor
     ranked = sorted(weights, key=lambda needle: -weights[needle])
+    compounds = [each for each in _find_compounds(task.title[:MAX_TEXT]) if each.needle not in weights]
     if len(ranked) > most:
         telling = [needle for needle in ranked if shown[needle] not in _GENERAL][:most]
         kept = {*telling, *[needle for needle in ranked if shown[needle] in _GENERAL][: most - len(telling)]}
         ranked = [needle for needle in ranked if needle in kept]
-    return [
+    single = [
         Keyword(shown[needle], needle, weights[needle], len(needle) <= LONGEST_WHOLE, _is_code(shown[needle]))
         for needle in ranked
     ]
+    return [*single, *compounds[:MAX_COMPOUNDS]]
 
 
-def is_about_tests(task: Task) -> bool:
-    """Whether the work is on tests: nearly every task asks for some, so only the title says this."""
-    return _has_word(task.title, _ABOUT_TESTS)
+class Focus(NamedTuple):
+    """The kinds of files that a task is about, besides the sources."""
+
+    tests: bool = False
+    prose: bool = False
+    examples: bool = False
+    declarations: bool = False
 
 
-def is_about_prose(task: Task) -> bool:
-    """Whether the work is on documentation."""
-    return _has_word(task.title, _ABOUT_PROSE)
-
-
-def _has_word(text: str, words: frozenset[str]) -> bool:
-    return not words.isdisjoint(token.lower() for token in _TOKEN.findall(text[:MAX_TEXT]))
+def find_focus(task: Task) -> Focus:
+    """Return what the task is about, by its title: nearly every task asks for tests, so other texts don't say this."""
+    words = {token.lower() for token in _TOKEN.findall(task.title[:MAX_TEXT])}
+    return Focus(*(not words.isdisjoint(kind) for kind in _KINDS))
 
 
 def _weigh_texts(task: Task) -> Iterator[tuple[str, float]]:
     """Yield the texts of a task, and the weight of a word in each."""
-    yield task.title[:MAX_TEXT], 3.0
+    yield task.title[:MAX_TEXT], _TITLE
     yield " ".join(task.tags)[:MAX_TEXT], 2.0
     for text, worth in ((task.step, 1.5), (task.prompt, 1.5), (task.description, 1.5)):
         yield text[:MAX_TEXT], worth
@@ -162,7 +183,7 @@ def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
         for part in parts:
             low = part.lower()
             # Nearly every task asks for tests, so the word helps little to find files.
-            yield low, 0.4 if low in _ABOUT_TESTS else 1.25 if code else 1.0
+            yield low, 0.4 if low in _ABOUT_TESTS else (1.25 if code else 1.0) * _weigh_general(low)
     for verb in _find_phrasal_verbs(plain):
         yield verb, 1.0
     for acronym in _ACRONYM.findall(plain):
@@ -170,10 +191,31 @@ def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
             yield acronym.lower(), 1.0
 
 
+def _weigh_general(low: str) -> float:
+    return 0.6 if low in _GENERAL else 1.0
+
+
 def _find_phrasal_verbs(text: str) -> Iterator[str]:
     """Yield phrases such as `logging in` as in names: `log_in`, which also finds `login`."""
     for verb, particle in _PARTICLE.findall(text.lower()):
         yield f"{_undouble_consonant(stem_word(verb))}_{particle}"
+
+
+def _find_compounds(title: str) -> Iterator[Keyword]:
+    """Yield neighbouring words of a title as one name: `content type` also means `contentType` and `content_type`.
+
+    The last word is a stem, because a name of several words is found in longer names, so in `contentTypes` too.
+    """
+    plain = _LINK.sub(" ", title)
+    seen: set[str] = set()
+    for one, next_one in pairwise(_LATIN.finditer(plain)):
+        if plain[one.end() : next_one.start()] not in _BETWEEN or len(one[0]) + len(next_one[0]) > LONGEST:
+            continue
+        first, second = one[0].lower(), next_one[0].lower()
+        needle = f"{first}_{stem_word(second)}"
+        if _is_significant(first) and _is_significant(second) and needle not in seen:
+            seen.add(needle)
+            yield Keyword(f"{first} {second}", needle, _TITLE, code=True, compound=True)
 
 
 def _is_code(token: str) -> bool:

@@ -16,17 +16,19 @@ MIN_SECRET = 8
 KNOWN = "known value"
 
 
-def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
+def redact(text: str, secrets: Sequence[str], *, keep_lines: bool = False) -> tuple[str, int]:
     """Return `text` with each secret replaced by `[redacted]`, and the number of replacements.
 
     `secrets` are known values; those under MIN_SECRET characters are ignored. Each is found in all spellings
-    (see `spellings`). Overlapping secrets count as one.
+    (see `spellings`). Overlapping secrets count as one. `keep_lines`: the line breaks in a secret remain, so that
+    every line keeps its number.
     """
     places = find_secrets(text, dict.fromkeys(secrets, KNOWN))
     pieces: list[str] = []
     position = 0
     for place in places:
-        pieces += (text[position : place.start], REDACTED)
+        breaks = text.count("\n", place.start, place.end) if keep_lines else 0
+        pieces += (text[position : place.start], REDACTED, "\n" * breaks)
         position = place.end
     return "".join([*pieces, text[position:]]), len(places)
 

@@ -29,7 +29,7 @@ _SPLIT_WORD = compile_on_use(
     rf"\\(?<=[A-Za-z0-9_+/=-]\\)\\*+{_UNSEEN}(?:\\++{_UNSEEN}){{0,8}}+(?=[A-Za-z0-9_+/=-])"
 )
 # Each match of the three patterns above has this part; most texts have no such escape.
-_RARE_ESCAPE = re.compile(r"\\[uxbfr/]")
+_RARE_ESCAPE = compile_on_use(r"\\[uxbfr/]")
 # Escapes of JSON and of a shell. The two halves of a surrogate pair are one character.
 _ESCAPE = compile_on_use(
     r"\\(?:u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})"

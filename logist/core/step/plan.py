@@ -51,6 +51,8 @@ class StepPlan:
     """Placeholders of the role's and the step's templates that could not be filled."""
     table: tuple[BudgetRow, ...] = ()
     """The parts of the prompt, and what was cut from each."""
+    offered_tokens: int = 0
+    """The estimated number of tokens of the tools and the form of the answer, which are sent besides the prompt."""
     allowed: Budget | None = None
     why: str = ""
     """Why this role does the step."""
@@ -144,6 +146,7 @@ def plan(
         agent=agent,
         warnings=instructions.warnings,
         table=tuple(fitted.rows),
+        offered_tokens=budget.estimate_tokens(offer),
         allowed=allowed,
     )
 

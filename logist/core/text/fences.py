@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from logist.lazy_patterns import compile_on_use
+
+_RUNS = compile_on_use("`{3,}")
+
 
 def make_fence(text: str) -> str:
     """Return a fence longer than every run of backticks in the text, so that the text can't close it."""
-    longest = run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return "`" * max(3, longest + 1)
+    return "`" * (max(map(len, _RUNS.findall(text)), default=2) + 1)
 
 
 def fence_text(text: str, language: str = "") -> str:

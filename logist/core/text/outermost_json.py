@@ -63,6 +63,11 @@ class FoundSpans:
 
 def find_outermost_json(text: str) -> FoundSpans:
     """Return everything in `text` that starts like a JSON object or list and is not inside another one."""
+    if text.startswith('{"'):  # most answers are only an object, and the pattern takes long to compile
+        first = _follow_span(text, 0)
+        rest = text[first.end :]
+        if not any(mark in rest for mark in "{}[\n"):
+            return FoundSpans((first,), ())
     spans: list[JsonSpan] = []
     hidden: list[JsonSpan] = []
     open_braces: list[int] = []  # for each: the number of spans before it
@@ -76,10 +81,10 @@ def find_outermost_json(text: str) -> FoundSpans:
             case "brace":
                 open_braces.append(len(spans))
             case "close" if open_braces:
-                first = open_braces[max(0, len(open_braces) - len(match[0]))]
+                opened = open_braces[max(0, len(open_braces) - len(match[0]))]
                 del open_braces[-len(match[0]) :]
-                hidden += spans[first:]
-                del spans[first:]
+                hidden += spans[opened:]
+                del spans[opened:]
             case "fence":
                 open_braces.clear()
     return FoundSpans(tuple(spans), tuple(hidden))

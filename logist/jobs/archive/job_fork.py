@@ -187,12 +187,13 @@ def _create_fork(
         appended = job.append_entries(end, [dump_interaction(entry)])
         state = fold.apply_interaction(state, parse_interaction(appended.entries[0]))
         job.write_state(dump_state(state, appended.position))
+    why_missing = workspace.why_history_is_missing
     return ForkedJob(
         project.open_job(name),
         origin.id,
         last.sequence,
         state,
-        tuple(_describe_beginning(origin, beginning, name)),
+        (*_describe_beginning(origin, beginning, name), *([why_missing] if why_missing else [])),
     )
 
 

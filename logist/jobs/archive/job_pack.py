@@ -34,6 +34,7 @@ from logist.jobs.base.session import Session, load_session, open_session
 from logist.quick_dataclass import dataclass
 from logist.regular_files import open_regular
 from logist.store import JobDir, files
+from logist.workspace import readable_history
 from logist.workspace.checkpoint.repository import build_config
 from logist.workspace.files import safe_open
 
@@ -50,6 +51,7 @@ _MOST_FIRST = 4096
 
 _LEFT_OUT = frozenset({"lock", "inflight", "restoring", "provider-wait.json"})
 """What belongs to commands at work, and not to the job."""
+AGENT_GIT = "workspace/.git"
 _GIT = re.compile(
     r"git(/(HEAD|config|shallow|packed-refs|objects|refs|objects/pack|objects/[0-9a-f]{2}(/[0-9a-f]{38,62})?"
     r"|objects/pack/pack-[0-9a-f]{40,64}\.(pack|idx|rev)|refs/[A-Za-z0-9/_-]+))?"
@@ -173,7 +175,11 @@ def _write_pack(job: JobDir, path: Path, state: State) -> tuple[_Digest, list[st
 
 
 def _walk_job(job: JobDir) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield the files of a job in order, a directory before its content."""
+    """Yield the files of a job in order, a directory before its content.
+
+    Past commits of the user's repository stay here: without the `.git` of the workspace, an unpacked job gets a new one.
+    """
+    left_out = AGENT_GIT if readable_history.has_record(job.git_dir) else None
     pending = [""]
     while pending:
         above = pending.pop()
@@ -182,7 +188,7 @@ def _walk_job(job: JobDir) -> Iterator[tuple[str, os.DirEntry[str]]]:
         folders = []
         for entry in entries:
             name = f"{above}{entry.name}"
-            if not _belongs_to_job(name):
+            if name == left_out or not _belongs_to_job(name):
                 continue
             yield name, entry
             if entry.is_dir(follow_symlinks=False):

@@ -26,7 +26,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, Position, replace_file
-from logist.workspace import Workspace
+from logist.workspace import KnownStart, Workspace
 from logist.workspace.checkpoint import kept_packs
 
 
@@ -51,6 +51,8 @@ class ChildOrigin:
     workspace: Path
     commit: str
     flow: Workflow | None
+    known: KnownStart | None = None
+    """Shared by the children of one step."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,10 @@ def create_job(
         hooks.send_notifications(project, held)
     else:
         hooks.release_notifications(held)  # the parent's command sends them, when it has released its lock
-    is_empty = filled.workspace.source_has_no_commits
     return Created(
         project.open_job(job_id),
         state,
-        source_repository.explain_empty_workspace(plan.source)
-        if is_empty
-        else source_repository.find_uncommitted_warnings(plan.source),
+        warn_about_source(plan.source, filled),
         specs.merge_warnings(project, plan.spec, state, plan.flow),
         filled.file_warnings,
     )
@@ -145,6 +144,8 @@ def plan_job(
     if flow is None:
         _require_roles(project, effective)
     source = source_repository.find_job_repository(project, spec) if child is None else None
+    if source is not None:
+        project.trust.require_to_show_history()
     return PlannedJob(job_id, spec, text, flow, effective, source, draft, child)
 
 
@@ -152,6 +153,14 @@ def ensure_home(project: ProjectContext) -> None:
     """Create the home directory of the project if the jobs are in it."""
     if project.jobs_dir.is_relative_to(project.home):
         project_home.ensure_project_home(project.home)
+
+
+def warn_about_source(source: Path | None, filled: FilledJob) -> tuple[str, ...]:
+    """Return warnings about what the workspace of a new job lacks."""
+    if filled.workspace.source_has_no_commits:
+        return source_repository.explain_empty_workspace(source)
+    why_missing = filled.workspace.why_history_is_missing
+    return ((why_missing,) if why_missing else ()) + source_repository.find_uncommitted_warnings(source)
 
 
 def find_kept_folder(project: ProjectContext) -> Path:
@@ -167,9 +176,9 @@ def fill_job(project: ProjectContext, job: JobDir, plan: PlannedJob, kept: Path)
     after = steward.apply_command(Kind.CREATE, None, command, effective, routed=route)
     workspace = project.open_workspace(job)
     start = (
-        workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
+        workspace.populate_from_parent(child.git_dir, child.commit, child.workspace, child.known)
         if child
-        else workspace.populate(plan.source, kept)
+        else workspace.populate(plan.source, kept, project.settings.workspace.history)
     )
     file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
     entry = Interaction(

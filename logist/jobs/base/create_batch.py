@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from logist.core.model import State
-from logist.jobs.base import create, hooks, source_repository, specs
+from logist.jobs.base import create, hooks, specs
 from logist.jobs.base.create import FilledJob, PlannedJob
 from logist.jobs.base.project import ProjectContext
 from logist.quick_dataclass import dataclass
@@ -51,7 +51,7 @@ def create_jobs(
             create.keep_packs(kept, job, last)
             states[plan.job_id] = last.state
             if plan.source not in warnings:
-                warnings[plan.source] = _warn_about_source(plan.source, last)
+                warnings[plan.source] = create.warn_about_source(plan.source, last)
             merge_warnings |= dict.fromkeys(specs.merge_warnings(project, plan.spec, last.state, plan.flow))
             file_warnings += [f"{plan.job_id}: {text}" for text in last.file_warnings]
             on_filled()
@@ -68,9 +68,3 @@ def create_jobs(
         tuple(merge_warnings),
         tuple(file_warnings),
     )
-
-
-def _warn_about_source(source: Path | None, filled: FilledJob) -> tuple[str, ...]:
-    if filled.workspace.source_has_no_commits:
-        return source_repository.explain_empty_workspace(source)
-    return source_repository.find_uncommitted_warnings(source)

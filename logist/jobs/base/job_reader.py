@@ -12,18 +12,16 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist.core.history import newer_versions
-from logist.core.history.fold import Folding, restep_to
+from logist.core.history import fold, newer_versions
+from logist.core.model import plain
 from logist.core.model.words import TERMINAL
 from logist.core.text.ids import is_commit
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, InvalidFile, LogistError, UsageError
 from logist.jobs.base import plain_reader, truncation
 from logist.jobs.base.plain_project import JobFiles
-from logist.jobs.base.stored_records import STORED_ONLY, dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.quick_dataclass import dataclass
-from logist.quick_model import ValidationError
 from logist.store import HistoryProblem, JobDir, Position, ProblemKind, cleaned
 from logist.store.verification import Proof
 from logist.workspace.checkpoint import packs
@@ -44,6 +42,8 @@ AT_ONCE = 10_000
 
 def read_interactions(job: JobDir) -> Iterator[Interaction]:
     """Yield the whole history, verified line by line. Raises Damaged at the first bad entry."""
+    from logist.jobs.base.stored_records import parse_interaction  # noqa: PLC0415 - loads the models
+
     return (parse_interaction(entry) for entry in job.read_entries())
 
 
@@ -67,6 +67,14 @@ class Edits:
     """Sorted by path, without caches; at most EDITS of them."""
     omitted: int = 0
     """How many more there are."""
+
+    def load_models(self) -> Edits:
+        """Return the same with models instead of plain records, for the users of the Python interface."""
+        from logist.core.model import Change  # noqa: PLC0415 - commands need no models
+
+        return Edits(
+            self.checkpoint, tuple(Change(**change.model_dump()) for change in self.changes), self.omitted
+        )
 
 
 @dataclass(frozen=True)
@@ -186,7 +194,7 @@ class _Seen:
     def add_entry(self, entry: JsonObject) -> None:
         """Process the next entry."""
         self._each(entry)
-        self.targets.update(restep_to(entry))
+        self.targets.update(fold.restep_to(entry))
         self.children.update(truncation.read_spawned_ids(entry))
         observed = entry.get("observed")
         found_commit = observed.get("found") if isinstance(observed, dict) else None
@@ -219,7 +227,7 @@ def _compare_state(
     """
     newer_ones: list[str] = []
     try:
-        state = fold_in_one_pass(read_interactions(job), targets, newer_ones)
+        state = _fold_history(job, targets, newer_ones)
     except Damaged as error:
         return None, [HistoryProblem(error.message)]
     try:
@@ -235,8 +243,27 @@ def _compare_state(
     elif newer_ones:
         notes.append("state.json was not compared with the history: a newer version of Logist wrote it")
     else:
-        return state, list(_compare_fields(recorded, dump_state(state, end)))
+        expected = {**state.model_dump(mode="json", exclude={"head"}), "head": _build_head(end)}
+        return state, list(_compare_fields(recorded, expected))
     return state, []
+
+
+def _fold_history(job: JobDir, targets: set[int], warned: list[str]) -> State | None:
+    """Fold the whole history: as plain records, or as models if it has anything that only these can read."""
+    try:
+        return fold_in_one_pass(_read_plain_interactions(job), targets, warned)
+    except plain.UnexpectedError:
+        warned.clear()
+        return fold_in_one_pass(read_interactions(job), targets, warned)
+
+
+def _read_plain_interactions(job: JobDir) -> Iterator[Interaction]:
+    """Yield the whole history. Raises Damaged at the first bad entry, UnexpectedError at one that only the model can read."""
+    for entry in job.read_entries():
+        interaction = plain.read_interaction(entry)
+        if interaction is None:
+            raise plain.UnexpectedError
+        yield interaction
 
 
 def _build_head(end: Position) -> JsonObject:
@@ -253,10 +280,14 @@ def _compare_fields(recorded: JsonObject, expected: JsonObject) -> Iterator[Hist
 
 def add_missing_fields(recorded: JsonObject) -> JsonObject:
     """A state.json with defaults for the fields that were added to Logist after it was written."""
+    if (state := plain.read_state(recorded)) is not None:
+        return recorded | state.model_dump(mode="json", exclude={"head"})
+    from logist.core.model import State  # noqa: PLC0415 - see plain_reader
+    from logist.jobs.base.stored_records import STORED_ONLY  # noqa: PLC0415
+    from logist.quick_model import ValidationError  # noqa: PLC0415
+
     own = {name: value for name, value in recorded.items() if name not in STORED_ONLY}
     try:
-        from logist.core.model import State  # noqa: PLC0415 - see plain_reader
-
         return recorded | State.model_validate(own).model_dump(mode="json", exclude={"head"})
     except ValidationError:  # compare the values unchanged; some will differ
         return recorded
@@ -267,7 +298,7 @@ def fold_in_one_pass(entries: Iterable[Interaction], targets: set[int], warned: 
 
     `warned` gets a warning for everything that a newer Logist wrote.
     """
-    folding = Folding(targets)
+    folding = fold.Folding(targets)
     for entry in entries:
         warned += newer_versions.list_newer_warnings([entry])
         folding.take(entry)

@@ -20,6 +20,9 @@ class JobFiles(Protocol):
     @property
     def jobs_dir(self) -> Path: ...
 
+    @property
+    def environment(self) -> Environment: ...
+
     def redact_text(self, text: str) -> str:
         """Return the text as it may be written to a file: no secrets, valid Unicode only."""
         ...

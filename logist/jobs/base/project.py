@@ -24,6 +24,7 @@ from logist.jobs.base.turns import Turns
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.workspace import prepared, workspace
+from logist.workspace.context import WORDS_FOLDER
 
 if TYPE_CHECKING:
     from logist.agents.courier.fork_servers import ForkServers
@@ -193,6 +194,10 @@ class ProjectContext:
         """The text as it may be written to a file: no secrets, valid Unicode only."""
         return self.redact(surrogates.replace_surrogates(text)[0])[0]
 
+    def redact_lines(self, text: str) -> str:
+        """The same, with all line breaks, so that every line keeps its number."""
+        return redact.redact(surrogates.replace_surrogates(text)[0], self.secrets, keep_lines=True)[0]
+
     def open_job(self, job_id: str) -> JobDir:
         """Open the directory of a job. Raises UsageError for an invalid or unknown id."""
         return JobDir.open(self.jobs_dir, job_id)
@@ -205,6 +210,7 @@ class ProjectContext:
             caches=settings.caches,
             max_checkpoint_bytes=settings.max_checkpoint_bytes,
             outputs=prepared.read_setup_outputs(job.setup_file, job.workspace),
+            words=self.jobs_dir / WORDS_FOLDER,
         )
 
     def find_model(self, name: str) -> Model:

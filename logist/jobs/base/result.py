@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from logist.store.provider_wait import ProviderWait
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class CommandResult:
     """The state of a job after a command, and what the command recorded."""
 

@@ -43,6 +43,7 @@ from logist.jobs.base.session import Session
 from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.children.name_writers import find_writers
 from logist.jobs.turn import next_request
+from logist.workspace import KnownStart
 
 MOST_INPUT = documents.MAX_BYTES // 2
 """Maximum size of the input of one child in its job.yaml, in bytes."""
@@ -480,14 +481,17 @@ def create_missing_children(session: Session) -> None:
     )  # the spec at the time they were planned
     command = SpawnCommand.read(entry.command)
     planned_children = {child.id: child for child in command.children}
+    known = KnownStart()
     for child_id in missing:
         child = planned_children[child_id]
         if command.given:
             child = child.model_copy(update={"input": {**command.given, **child.input}})
-        _create_child(session, spec, spawned, child)
+        _create_child(session, spec, spawned, child, known)
 
 
-def _create_child(session: Session, spec: EffectiveSpec, spawned: Spawned, child: PlannedChild) -> None:
+def _create_child(
+    session: Session, spec: EffectiveSpec, spawned: Spawned, child: PlannedChild, known: KnownStart
+) -> None:
     flow = spec.workflow
     step = flow.find_step(spawned.step) if flow else None
     assert flow is not None
@@ -532,5 +536,5 @@ def _create_child(session: Session, spec: EffectiveSpec, spawned: Spawned, child
         session.project,
         child.id,
         child_spec,
-        child=ChildOrigin(session.job.git_dir, session.job.workspace, spawned.checkpoint, child_flow),
+        child=ChildOrigin(session.job.git_dir, session.job.workspace, spawned.checkpoint, child_flow, known),
     )

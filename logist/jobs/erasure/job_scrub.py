@@ -8,7 +8,7 @@ only in the memory of this process, and of one that matches a pattern.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -38,9 +38,10 @@ from logist.quick_dataclass import dataclass
 from logist.regular_files import open_regular
 from logist.store import HISTORY, SIGNATURES, JobDir, files, list_jobs, scrubs, segments
 from logist.store import lock as store_lock
-from logist.workspace import source
+from logist.workspace import readable_history, source
 from logist.workspace.checkpoint import kept_packs, rewriting
 from logist.workspace.checkpoint.rewriting import RewrittenRepository
+from logist.workspace.context import WORDS_FOLDER, word_index
 from logist.workspace.files import safe_open
 from logist.workspace.git import Git
 
@@ -129,8 +130,11 @@ def scrub_job(project: ProjectContext, job_id: str, options: ScrubOptions) -> Sc
         for session in sessions.values():
             _require_at_rest(project, session)
         values = [options.value] if options.value is not None else _match_pattern(sessions.values(), options)
+        with_past = [each for each in job_ids if readable_history.has_record(sessions[each].job.git_dir)]
         if not values:
-            return ScrubResult([ScrubbedJob(each) for each in job_ids])
+            result = ScrubResult([ScrubbedJob(each) for each in job_ids])
+            _remove_past_commits(project, result, with_past, options)
+            return result
         eraser = Eraser(tuple(dict.fromkeys(each for value in values for each in list_variants(value))))
         for each in sessions:
             if eraser.find(each):
@@ -141,7 +145,27 @@ def scrub_job(project: ProjectContext, job_id: str, options: ScrubOptions) -> Sc
                 raise Refused(message, fix=fix)
         with scrubs.begin_scrub(project.jobs_dir) as scrub:
             work = _FamilyScrub(project, options, eraser, scrub, [sessions[each] for each in job_ids])
-            return work.run()
+            result = work.run()
+        _remove_past_commits(project, result, with_past, options)
+        return result
+
+
+def _remove_past_commits(
+    project: ProjectContext, result: ScrubResult, job_ids: Collection[str], options: ScrubOptions
+) -> None:
+    """Remove the past commits of the user from the workspaces of these jobs: any of them may have the text."""
+    for job in result.jobs:
+        if job.job_id not in job_ids:
+            continue
+        original = project.open_job(job.job_id)
+        if options.dry_run:
+            job.notes.append(
+                "the past commits in its workspace would be removed, because they may have the text"
+            )
+            continue
+        if readable_history.has_record(original.git_dir):  # the job itself had nothing to replace
+            project.open_workspace(original).hide_history()
+        job.notes.append("the past commits in its workspace were removed, because they may have the text")
 
 
 def list_family(project: ProjectContext, job_id: str, *, forks: bool) -> list[str]:
@@ -431,6 +455,12 @@ class _FamilyScrub:
             self.result.notes.append(
                 f"replaced in {format_count(len(drafts), 'draft')} of comments on the page"
             )
+        words = project.jobs_dir / WORDS_FOLDER
+        try:
+            word_index.remove_index(words)
+        except OSError as error:
+            where = f"{words} may have words of the text, and can't be removed: {error.strerror}"
+            self.result.remaining.append(RemainingCopy(where, f"rm -r {quote(str(words))}"))
         kept = project.jobs_dir / kept_packs.FOLDER
         for folder in _list_directories(kept):
             if rewriting.find_held(folder, objects):

@@ -68,7 +68,8 @@ def compare_job(project: JobFiles, job: JobDir, state: State, scope: Scope) -> I
         before, after = _choose_states(job, state, scope)
         sides = (now._replace(commit=before[0]), now._replace(commit=after[0]))
         labels = (before[1], after[1])
-    with open_comparison(*sides, scope.paths) as comparison:
+    temporary = project.environment.list_temporary_directories()
+    with open_comparison(*sides, scope.paths, temporary=temporary) as comparison:
         now_side = next((number for number, side in enumerate(sides) if side == now), None)
 
         def find_review_hash() -> str | None:

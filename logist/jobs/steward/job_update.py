@@ -19,9 +19,11 @@ from logist.jobs.steward import approved_work, job_merge
 from logist.jobs.turn import answer_recording
 from logist.quick_dataclass import dataclass
 from logist.workspace import merge as merging
+from logist.workspace import readable_history
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
+    from logist.workspace import Workspace
     from logist.workspace.merge import SourceUpdate, Target, UpdateDraft
 
 MOST_NAMED_FILES = 100
@@ -69,8 +71,11 @@ def update_job(
             result = CommandResult(job_id, session.state, tuple(pending_entries))
             return UpdateResult(result, update)
         advice = None if resolve else build_resolve_command(job_id, onto, repository)
-        updated, recorded = _merge_and_record(session, target, update, advice=advice, note=note)
+        workspace = project.open_workspace(session.job)
+        updated, recorded = _merge_and_record(session, workspace, target, update, advice=advice, note=note)
         warnings = source_repository.find_uncommitted_warnings(target.top) if onto is None else ()
+        if workspace.why_history_is_missing:
+            warnings += (workspace.why_history_is_missing,)
         result = CommandResult(job_id, session.state, (*pending_entries, *recorded), warnings=warnings)
         return UpdateResult(result, updated)
 
@@ -134,10 +139,15 @@ def _find_update(session: Session, target: Target, onto: str | None) -> SourceUp
 
 
 def _merge_and_record(
-    session: Session, target: Target, update: SourceUpdate, *, advice: str | None, note: str | None
+    session: Session,
+    workspace: Workspace,
+    target: Target,
+    update: SourceUpdate,
+    *,
+    advice: str | None,
+    note: str | None,
 ) -> tuple[SourceUpdate, list[Interaction]]:
     spec, changed = session.detect_spec_change()
-    workspace = session.project.open_workspace(session.job)
     ours = workspace.create_checkpoint("before update").commit
     with merging.draft_update(workspace.git, target, update, ours, beside=True) as draft:
         _require_resolvable(session, spec, draft, advice)
@@ -146,6 +156,7 @@ def _merge_and_record(
         after = steward.apply_command(Kind.UPDATE, session.state.place, command, spec, job=session.job.id)
         commit = draft.copy_into(workspace.git, ours)
     session.job.begin_restore(session.state.revision + len(changed) + 1, ours)
+    readable_history.move_history(workspace.git, target.common / "objects")
     workspace.restore(commit)
     entry = session.build_interaction(
         Kind.UPDATE,

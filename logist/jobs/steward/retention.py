@@ -27,6 +27,7 @@ from logist.store import JobDir, jobdir, list_jobs
 from logist.store.cleaned import describe_removal
 from logist.store.disk_usage import FreedSpace
 from logist.workspace.checkpoint import kept_packs
+from logist.workspace.context import WORDS_FOLDER, word_index
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
@@ -89,11 +90,15 @@ class GarbageCollection:
     """Bytes of kept objects of repositories (`.packs`)."""
     freed_setup: int = 0
     """Bytes of what setups kept for later jobs (`.setup`)."""
+    freed_words: int = 0
+    """Bytes of the word index (`.words`)."""
 
     @property
     def freed(self) -> int:
         """All bytes together."""
-        return sum(each.freed for each in self.removed) + self.freed_packs + self.freed_setup
+        return (
+            sum(each.freed for each in self.removed) + self.freed_packs + self.freed_setup + self.freed_words
+        )
 
 
 @dataclass(frozen=True)
@@ -163,11 +168,13 @@ class _Collecting:
                 self._collect_family(family)
             else:
                 self._spare_family(family, unended, statuses)
-        packs, setup = self._collect_shared(statuses)
+        packs, setup, words = self._collect_shared(statuses)
         removed = tuple(sorted(self._removed, key=lambda each: (-each.freed, each.job_id)))
         finished = {each.job_id for each in removed}
         kept = [each for each in self._kept if each.job_id not in finished]
-        return GarbageCollection(removed, tuple(sorted(kept, key=lambda each: each.job_id)), packs, setup)
+        return GarbageCollection(
+            removed, tuple(sorted(kept, key=lambda each: each.job_id)), packs, setup, words
+        )
 
     def _find_families(self) -> tuple[list[list[str]], dict[str, str]]:
         """Return the jobs in groups of those that are parents and children of each other, every job after its child
@@ -352,9 +359,9 @@ class _Collecting:
             notes = (*notes, *branch_notes)
         return RemovedFiles(job.id, ended.ended_at, freed, branch, notes)
 
-    def _collect_shared(self, statuses: dict[str, str]) -> tuple[int, int]:
-        """Remove what was kept for later jobs and none needs any more; return the bytes of packs and of setups."""
-        return self._collect_packs(), self._collect_setup(statuses)
+    def _collect_shared(self, statuses: dict[str, str]) -> tuple[int, int, int]:
+        """Remove what was kept for later jobs and none needs any more; return the bytes of packs, setups and words."""
+        return self._collect_packs(), self._collect_setup(statuses), self._collect_words()
 
     def _collect_packs(self) -> int:
         folder = self._project.jobs_dir / kept_packs.FOLDER
@@ -381,6 +388,19 @@ class _Collecting:
         for path in cache.list_unneeded(with_files, self._rules.cutoff, is_used=bool(needing)):
             size = FreedSpace().add(str(path))
             if self._dry_run or cache.remove_unneeded(path):
+                freed += size
+        return freed
+
+    def _collect_words(self) -> int:
+        folder, rules = self._project.jobs_dir / WORDS_FOLDER, self._rules
+        left = [each for each in list_jobs(self._project.jobs_dir) if each not in self._gone]
+        is_needed = any(os.path.lexists(self._project.jobs_dir / each / "workspace") for each in left)
+        freed = 0
+        for part in word_index.list_parts_unused_since(folder, rules.cutoff if is_needed else None):
+            with suppress(OSError):
+                size = FreedSpace().add(str(part))
+                if not self._dry_run:
+                    os.unlink(part)
                 freed += size
         return freed
 

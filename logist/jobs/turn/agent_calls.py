@@ -227,7 +227,10 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     project.trust.require_to_run()  # also when another command than a step continues unfinished work
     if project.stopping():
         raise Stopped("stopped before a request was sent", exit_code=project.stopping())
-    project.open_workspace(job).disarm_git()
+    workspace = project.open_workspace(job)
+    workspace.disarm_git()
+    if workspace.why_history_is_missing:
+        project.say(f"warning: {workspace.why_history_is_missing}")
     if not begun:
         job.begin_exchange(1, ask.data())
     assert session.lock is not None

@@ -28,6 +28,7 @@ from logist.core.model import (
 from logist.core.money import money
 from logist.core.permissions.tools import Tool, select_permitted_tools
 from logist.core.prompt import prompt
+from logist.core.prompt.budget import BYTES_PER_TOKEN
 from logist.core.prompt.prompt import FileText
 from logist.core.relevance import Task, kinds
 from logist.core.replay import drift_causes, replay_checks
@@ -43,6 +44,7 @@ from logist.workspace.files import agent_files
 
 if TYPE_CHECKING:
     from logist.config.sections import ContextRules
+    from logist.core.prompt.search_report import SearchReport
     from logist.core.step.model_choice import ChosenModel
     from logist.jobs.base.project import ProjectContext
     from logist.workspace import Checkpoint, Workspace
@@ -254,16 +256,23 @@ def _build_command(session: Session, turn: PlannedTurn) -> JsonObject:
 
 
 def gather_context(
-    session: Session, turn: PlannedTurn, workspace: Workspace, found: Checkpoint | None = None
+    session: Session,
+    turn: PlannedTurn,
+    workspace: Workspace,
+    found: Checkpoint | None = None,
+    report: SearchReport | None = None,
 ) -> prompt.Given:
     """Collect what the prompt needs from the workspace and from around the
     job: no more than the role requires.
 
-    `found`: the checkpoint that was just made, whose scan of the workspace is used again.
+    `found`: the checkpoint that was just made, whose scan of the workspace is used again. `report`: is filled with how
+    the relevant files were chosen.
     """
     state, rules = session.state, session.project.settings.context
     excluded = _build_exclusion(rules)
-    files, room = _read_files(turn, state, workspace, excluded, rules)
+    task = Task.from_spec(turn.spec, step_instructions.render_step_text(turn.spec, state))
+    read_file = partial(workspace.read_for_task, task=task, redact=session.project.redact_lines)
+    files, room = _read_files(turn, state, workspace, excluded, rules, read_file)
     given = prompt.Given(
         files=files,
         instructions=rules.custom_instructions or "",
@@ -275,7 +284,7 @@ def gather_context(
         unlisted = not listing.paths and bool(workspace.list_files(1, found=found).paths)
         given = replace(given, listing=listing.paths, listing_omitted=listing.omitted, unlisted=unlisted)
     else:
-        given = _add_surroundings(given, session, turn, workspace, room)
+        given = _add_surroundings(given, session, turn, workspace, task, room, report)
     return _add_changes(given, turn, state, workspace, excluded, rules, found)
 
 
@@ -313,6 +322,7 @@ def _read_files(
     workspace: Workspace,
     excluded: Callable[[str], bool],
     rules: ContextRules,
+    read_file: Callable[[str, int], FileText],
 ) -> tuple[list[FileText], int]:
     """Read the files that the job names and the evidence of the last answer;
     return them and the bytes left.
@@ -330,14 +340,20 @@ def _read_files(
         if path in hidden:
             files.append(FileText(agent_files.escape_surrogates(path), None, hidden[path]))
             continue
-        file = workspace.read_file(path, min(rules.max_file_bytes, room))
+        file = read_file(path, min(rules.max_file_bytes, room))
         files.append(file)
         room -= len((file.text or "").encode("utf-8"))
     return files, room
 
 
 def _add_surroundings(
-    given: prompt.Given, session: Session, turn: PlannedTurn, workspace: Workspace, room: int
+    given: prompt.Given,
+    session: Session,
+    turn: PlannedTurn,
+    workspace: Workspace,
+    task: Task,
+    room: int,
+    report: SearchReport | None,
 ) -> prompt.Given:
     """Add the parts of the context that the role requires; the others are not even read."""
     project, state, job_id = session.project, session.state, session.job.id
@@ -360,17 +376,23 @@ def _add_surroundings(
     if "repo_structure" in required or "relevant_files" in required:
         survey = workspace.survey_files(rules.excluded_paths, state.start_checkpoint)
         if "repo_structure" in required:
-            parts |= {"structure": workspace.describe_structure(survey), "unlisted": survey.unlisted}
+            tree = workspace.describe_structure(survey)
+            excerpts = workspace.describe_key_files(survey, project.redact_lines)
+            structure = "\n\n".join(text for text in (tree, excerpts) if text)
+            parts |= {"structure": structure, "unlisted": survey.unlisted}
         if "relevant_files" in required:
+            parts["unsearched"] = workspace.describe_unsearched(survey)
             parts["relevant"] = workspace.find_relevant(
                 survey,
-                Task.from_spec(turn.spec, step_instructions.render_step_text(turn.spec, state)),
+                task,
                 limit=rules.relevant_files_limit,
                 max_file_bytes=rules.max_file_bytes,
-                max_total_bytes=room,
+                max_total_bytes=min(room, rules.relevant_files_tokens * BYTES_PER_TOKEN),
+                redact=project.redact_lines,
                 known={file.path for file in given.files},
                 source=state.source,
                 first=state.start_checkpoint,
+                report=report,
             )
     return replace(given, **parts)
 
@@ -399,9 +421,12 @@ def _add_changes(
 
 
 def preview_request(
-    project: ProjectContext, job_id: str, choice: Choice
+    project: ProjectContext, job_id: str, choice: Choice, report: SearchReport | None = None
 ) -> tuple[State, StepPlan | Halt | Idle]:
-    """The request that a step would send now; writes nothing and takes no lock."""
+    """The request that a step would send now; writes nothing and takes no lock.
+
+    `report`: is filled with how the relevant files were chosen.
+    """
     session = load_session(project, project.open_job(job_id))
     refuse_ended(session)
     if reason := answer_recording.describe_pending_work(session):
@@ -413,5 +438,5 @@ def preview_request(
     spec = specs.load_effective_spec(project, session.job, say=project.say)
     turn = plan_turn(session, spec, phase, choice)
     shared = shared_limits.list_shared_limits(project.jobs_dir, job_id, spec.limits_above)
-    given = gather_context(session, turn, project.open_workspace(session.job))
+    given = gather_context(session, turn, project.open_workspace(session.job), report=report)
     return session.state, plan_request(session, turn, given, shared)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from struct import Struct
 from typing import Any
 
 from logist.digests import compute_sha256
+from logist.errors import LogistError
 from logist.formats import STAMPS
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
@@ -29,6 +30,7 @@ from logist.workspace.checkpoint.objects import (
     TreeEntry,
 )
 from logist.workspace.checkpoint.scan import (
+    UNSURE,
     FileStamp,
     FileTable,
     Unstored,
@@ -43,12 +45,9 @@ CLOCK = "logist-clock"
 MAGIC = f"logist-stamps {STAMPS.version}".encode()
 """The first line of the file. Version 1 was JSON after a checksum; each version treats a file of the other as lost."""
 
-UNSURE = pack_stamp(FileStamp(-1, 0, 0, 0, 0))
-"""In a table: this file must be read, whatever its stamp is now."""
-
 _MODES = ("", FILE_MODE, PROGRAM_MODE, LINK_MODE)
 """The modes of files by their number in `entries`; "" for a file that the checkpoint does not hold."""
-_NUMBERS = {mode: number for number, mode in enumerate(_MODES)}
+_NUMBERS = {mode: f"{number:02x}" for number, mode in enumerate(_MODES)}
 
 
 @dataclass(frozen=True)
@@ -95,14 +94,14 @@ class Baseline:
         stamps: Mapping[bytes, bytes],
     ) -> Baseline:
         """Build it from the files that a scan found, the tree, and the reliable stamps, packed, by stored path."""
-        pack, others = _entry_format(commit).pack, dict(tree)
-        absent = TreeEntry("", "")
+        others = dict(tree)
+        absent = TreeEntry("", "0" * len(commit))
         entries = [others.pop(path, absent) for path in table.stored_paths]
         return cls(
             commit,
             unstored,
             replace(table, stamps=b"".join([stamps.get(path, UNSURE) for path in table.stored_paths])),
-            b"".join([pack(_NUMBERS[mode], bytes.fromhex(name)) for mode, name in entries]),
+            pack_entries([mode for mode, _ in entries], [name for _, name in entries]),
             others,
         )
 
@@ -113,14 +112,9 @@ class Baseline:
         """Build it from a scan that found the files of the tree and nothing else; `since` as in
         `pack_reliable_stamps`.
         """
-        pack = _entry_format(commit).pack
         entries = [tree[path] for path in table.stored_paths]
-        times = table.list_ctimes()
-        if max(times, default=0) >= since:
-            stamps = zip(table.list_stamps(), times, strict=True)
-            table = replace(table, stamps=b"".join([UNSURE if t >= since else stamp for stamp, t in stamps]))
-        packed = b"".join([pack(_NUMBERS[mode], bytes.fromhex(name)) for mode, name in entries])
-        return cls(commit, unstored, table, packed)
+        packed = pack_entries([mode for mode, _ in entries], [name for _, name in entries])
+        return cls(commit, unstored, table.keep_reliable_stamps(since), packed)
 
     @cached_property
     def tree(self) -> Tree:
@@ -149,6 +143,11 @@ class Baseline:
     def is_same_as(self, now: WorkspaceScan) -> bool:
         """Whether a scan proves that the workspace is as in the checkpoint; if not, it still may be."""
         return self.commit is not None and self.table == now.table and self.unstored == now.unstored
+
+
+def pack_entries(modes: Iterable[str], ids: Iterable[str]) -> bytes:
+    """Return the modes and ids of files as `Baseline.entries` has them."""
+    return bytes.fromhex("".join([_NUMBERS[mode] + name for mode, name in zip(modes, ids, strict=True)]))
 
 
 def _entry_format(commit: str) -> Struct:
@@ -182,6 +181,27 @@ def load_baseline(git: Git, known: ReadCheckpoint | None = None) -> Baseline:
     if known is None or known.commit != commit:
         known = ReadCheckpoint(commit, objects.read_tree(git, commit), objects.read_unstored(git, commit)[0])
     return Baseline.from_tree(*known)
+
+
+def find_unchanged_ids(git: Git, stamps: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the ids in git of the files that still have the stamp of the last checkpoint, by path.
+
+    None, if the file with the stamps is lost: then only reading a file tells its id.
+    """
+    try:
+        commit = objects.read_tip(git)
+        last = _read_stamps_file(git, commit) if commit is not None else None
+    except (LogistError, OSError):
+        return {}
+    if last is None:
+        return {}
+    entries, size = last.entries, _entry_format(last.commit or "").size
+    paths = os.fsdecode(b"\0".join(last.table.paths)).split("\0")
+    return {
+        path: entries[start + 1 : start + size]
+        for path, stamp, start in zip(paths, last.table.list_stamps(), range(0, len(entries), size))  # noqa: B905 - no files are one empty path
+        if stamps.get(path) == stamp and entries[start]
+    }
 
 
 def save_baseline(git: Git, baseline: Baseline) -> None:

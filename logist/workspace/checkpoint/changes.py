@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
 
+from logist.core.model.plain import make_plain
 from logist.digests import compute_sha256
 from logist.quick_tuple import NamedTuple
 from logist.workspace.checkpoint import objects
@@ -42,10 +43,12 @@ class PathDifference(NamedTuple):
         return "mode" if plain and self.id_before == self.id_after else "modified"
 
     def to_change(self, *, cache: bool = False) -> Change:
+        """Return the change as a plain record."""
         mode = self.mode_before if self.mode_after == ABSENT else self.mode_after
-        from logist.core.model import Change  # noqa: PLC0415 - a workspace without changes needs no models
-
-        return Change(path=file_names.to_display(self.path), kind=self.get_kind(), mode=mode, cache=cache)
+        change: Change = make_plain(
+            "Change", path=file_names.to_display(self.path), kind=self.get_kind(), mode=mode, cache=cache
+        )
+        return change
 
 
 def list_changes_between(
@@ -67,7 +70,8 @@ def list_changes_between(
     fields = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after, "--"
     ).split(b"\0")
-    return _select_changes(_parse_differences(fields), old, new, limit, matters)
+    found, more = _select_changes(_parse_differences(fields), old, new, limit, matters)
+    return _load_models(found), more
 
 
 def list_changes_since(
@@ -78,17 +82,29 @@ def list_changes_since(
     matters: Callable[[Change], bool] = lambda change: True,
     *,
     tree: Tree | None = None,
+    plain: bool = False,
 ) -> tuple[list[Change], int]:
-    """Return the same for the current workspace, as if it were a checkpoint. `tree`: that of `before`, if it was read already.
+    """Return the same for the current workspace, as if it were a checkpoint.
 
-    Except for directories that can't be read: they appear as modified, regardless of their content.
+    Except for directories that can't be read: they appear as modified, regardless of their content. `tree`: that of
+    `before`, if it was read already. `plain`: return plain records, without loading the models.
     """
     (unstored,) = objects.read_unstored(git, before)
     tree = objects.read_tree(git, before) if tree is None else tree
     locked = {path for path, thing in now.unstored.items() if thing.why == UNREADABLE}
     if locked:
         tree, unstored = _leave_out_hidden(tree, unstored, locked)
-    return _select_changes(compare_trees(tree, now.tree), unstored, now.unstored, limit, matters)
+    found, more = _select_changes(compare_trees(tree, now.tree), unstored, now.unstored, limit, matters)
+    return found if plain else _load_models(found), more
+
+
+def _load_models(changes: list[Change]) -> list[Change]:
+    """Return plain records as models."""
+    if not changes:
+        return []
+    from logist.core.model import Change  # noqa: PLC0415 - a workspace without changes needs no models
+
+    return [Change(**change.model_dump()) for change in changes]
 
 
 def _leave_out_hidden(

@@ -10,7 +10,15 @@ from pathlib import Path
 
 from logist.errors import StorageError
 from logist.workspace.checkpoint import objects, repository
-from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, Tree, TreeEntry
+from logist.workspace.checkpoint.objects import (
+    FILE_MODE,
+    LINK_MODE,
+    LONGEST_PATH,
+    PROGRAM_MODE,
+    Tree,
+    TreeEntry,
+    TreeListing,
+)
 from logist.workspace.checkpoint.restore import require_sound_tree
 from logist.workspace.checkpoint.scan import FileTable, WorkspaceScan
 from logist.workspace.checkpoint.snapshot import Snapshot, get_git_mode
@@ -21,34 +29,71 @@ ATTRIBUTES = b"* !text !crlf !eol !ident !filter !working-tree-encoding\n"
 """Files in a workspace have the same content as in git, whatever the `.gitattributes` in it say. These are stronger."""
 
 _UNKNOWN = TreeEntry("", "")
-_LONGEST_PATH = 4095
-"""Maximum bytes of a path that one system call accepts."""
 
 
-def write_files(git: Git, root: Path, commit: str, target: Tree, twin: Path | None) -> None:
+def write_files(
+    git: Git, root: Path, commit: str, listing: TreeListing, twin: Path | None, *, verifying: bool = False
+) -> None:
     """Write the files of a commit to the new directory `root`, and the index of the repository `git`, which must be
-    new too. `target` is the tree of the commit.
+    new too. `listing` is the tree of the commit.
 
     Names that git can't store are not unescaped yet: `restore.apply_tree` does that. Files of the directory `twin`
     are cloned, if the file system can do that and they have the right content. Writes nothing if git can't write all
     of the files: then `restore.apply_tree` does everything. Raises InvalidFile for a tree that a workspace can't
-    contain.
+    contain. With `verifying`, raises StorageError unless all objects have the content that their names say; only for a
+    plain listing.
     """
-    require_sound_tree(target)
-    if max(map(len, target), default=0) > _LONGEST_PATH or _is_refused(target):
-        write_index(git, commit, "read-tree", commit)
-        return
+    if not listing.is_plain:
+        require_sound_tree(listing.tree)
+        if max(map(len, listing.paths), default=0) > LONGEST_PATH or listing.has_refused_link:
+            write_index(git, commit, "read-tree", commit)
+            return
     info = git.git_dir / "info"
     info.mkdir(0o700)
     repository.write_file(info / "attributes", ATTRIBUTES)
     work_tree = f"--work-tree={root}"
-    if twin is not None and clones.can_clone(twin, root, target):
+    if twin is not None and clones.can_clone(twin, root, listing.paths):
         clones.clone_files(twin, root, _list_wanted(git, commit))
         git.run("read-tree", commit)
         # git reads the clones now, and replaces those with another content below. The status is 1 if there are any.
         git.run_for_status(work_tree, "update-index", "-q", "--refresh")
-    git.run(work_tree, "read-tree", "--reset", "-u", commit)
+    if verifying:
+        _verify_other_objects(git, commit, listing)
+        _write_verified_files(git, work_tree, commit)
+    else:
+        git.run(work_tree, "read-tree", "--reset", "-u", commit)
     shutil.rmtree(info)
+
+
+def _write_verified_files(git: Git, work_tree: str, commit: str) -> None:
+    """Write the files, and compare the content of each with the name of its object.
+
+    git does that because an index from `read-tree` has no state of any file. `git index-pack --verify` would unpack
+    each object once more, which takes nearly twice as long.
+    """
+    git.run("read-tree", commit)
+    git.run(work_tree, "checkout-index", "--all", "--quiet")
+    status, output, error = git.run_for_status(work_tree, "update-index", "--refresh")
+    if status:
+        what = output.decode("utf-8", "backslashreplace").partition(": needs update")[0]
+        raise StorageError(
+            f"a file differs from its object: {what or error}",
+            where=str(git.git_dir),
+            fix="check the disk and its free space, then run the command again",
+        )
+
+
+def _verify_other_objects(git: Git, commit: str, listing: TreeListing) -> None:
+    """Compare the content of the commit, its trees and its links with their names.
+
+    git does that with each object that is named in its input. It compares a link only with its object.
+    """
+    options = ("--objects", "--no-object-names", "--no-walk", "--filter=blob:none", "--stdin")
+    trees = git.run_with_input(f"{commit}\n".encode("ascii"), "rev-list", *options)
+    links = [name for mode, name in zip(listing.modes, listing.ids, strict=True) if mode == LINK_MODE]
+    names = trees + "".join(f"{name}\n" for name in links).encode("ascii")
+    # After --stdin, the option comes too late.
+    git.run_with_input(names, "rev-list", "--verify-objects", "--quiet", *options)
 
 
 def write_index(git: Git, commit: str, *arguments: Argument) -> None:
@@ -56,17 +101,9 @@ def write_index(git: Git, commit: str, *arguments: Argument) -> None:
     try:
         git.run(*arguments)
     except StorageError:
-        if not _is_refused(objects.read_tree(git, commit)):
+        if not objects.read_listing(git, commit).has_refused_link:
             raise
         (git.git_dir / "index").unlink(missing_ok=True)
-
-
-def _is_refused(target: Tree) -> bool:
-    """Whether git refuses a name: an agent may leave a symbolic link `.gitmodules` in its workspace."""
-    return any(
-        entry.mode == LINK_MODE and b".gitmodules" in path.lower().split(b"/")
-        for path, entry in target.items()
-    )
 
 
 def _list_wanted(git: Git, commit: str) -> Iterator[clones.WantedFile]:

@@ -29,6 +29,9 @@ COMMIT_MARK = 1
 
 INCOMING = "refs/logist/incoming"
 
+_MOST_FILES, _MOST_BYTES, _MOST_TREES = 500, 1 << 20, 25
+"""With more than that, git writes a commit sooner."""
+
 FAST_IMPORT = ("fast-import", "--force", "--quiet", "--done", "--date-format=raw")
 
 
@@ -52,6 +55,61 @@ def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message
     update_branch(git, commit)
     (git.git_dir / INCOMING).unlink()
     return commit
+
+
+def write_small_commit(git: Git, reading: SnapshotReading, shot: Snapshot, message: str) -> str | None:
+    """Write the commit that `write_checkpoint` would write, to a repository that is removed soon, without starting git.
+
+    None if it is large, or if a file has changed since it was read: then git does it. Nothing is flushed, no branch changed.
+    """
+    last = reading.last.commit
+    size = sum(source.stamp.size for source in shot.fresh.values())
+    if last is None or len(last) != 40 or len(shot.tree) > _MOST_FILES or size > _MOST_BYTES:
+        return None
+    contents: dict[str, tuple[str, bytes]] = {}
+    if any(map(file_names.is_placeholder, shot.tree)):
+        contents[packs.hash_object("blob", b"")] = "blob", b""
+    for name, source in shot.fresh.items():
+        try:
+            with open_content(reading, source) as (_, pieces):
+                content = b"".join(pieces)
+        except OSError:
+            return None
+        if packs.hash_object("blob", content) != name:
+            return None
+        contents[name] = "blob", content
+    tree = _build_trees(shot.tree, contents)
+    if tree is None:
+        return None
+    who = f"{IDENTITY} 0 +0000"
+    header = f"tree {tree}\nparent {last}\nauthor {who}\ncommitter {who}\n\n"
+    commit = header.encode() + _build_message(message, shot)
+    packs.write_pack(git.git_dir, [*contents.values(), ("commit", commit)])
+    return packs.hash_object("commit", commit)
+
+
+def _build_trees(files: objects.Tree, contents: dict[str, tuple[str, bytes]]) -> str | None:
+    """Add the trees for these files to `contents`, and return the name of the first; None if there are many directories."""
+    folders: dict[bytes, list[tuple[bytes, bytes]]] = {b"": []}
+    """The entries of each directory, by path: the key by which git sorts them, and their bytes."""
+    for path, entry in files.items():
+        above, _, own_name = path.rpartition(b"/")
+        line = entry.mode.encode() + b" " + own_name + b"\0" + bytes.fromhex(entry.id)
+        folders.setdefault(above, []).append((own_name, line))
+        while above and len(folders) <= _MOST_TREES:
+            above = above.rpartition(b"/")[0]
+            folders.setdefault(above, [])
+    if len(folders) > _MOST_TREES:
+        return None
+    name = ""
+    for path in sorted(folders, reverse=True):  # a directory comes before the one that it is in
+        content = b"".join(line for _, line in sorted(folders[path]))
+        name = packs.hash_object("tree", content)
+        contents[name] = "tree", content
+        if path:
+            above, _, own_name = path.rpartition(b"/")
+            folders[above].append((own_name + b"/", b"40000 " + own_name + b"\0" + bytes.fromhex(name)))
+    return name
 
 
 def write_empty_checkpoint(git: Git, message: str) -> str:

@@ -74,14 +74,14 @@ def _is_intact(kept: Path) -> bool:
 
 def _has_checksum(path: Path) -> bool:
     is_long = len(path.stem) == len("pack-") + 64  # SHA-256, as in the name of the pack
-    descriptor, _ = open_regular(path)
-    with os.fdopen(descriptor, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    descriptor, size = open_regular(path)
+    with open(descriptor, "rb", buffering=0) as file:
         digest = start_hash("sha256" if is_long else "sha1", size)
         left = size - (32 if is_long else 20)
-        while left > 0 and (piece := file.read(min(left, 1 << 20))):
-            digest.update(piece)
-            left -= len(piece)
+        buffer = memoryview(bytearray(1 << 17))  # new memory for each piece would take a fifth of the time
+        while left > 0 and (count := file.readinto(buffer[:left])):
+            digest.update(buffer[:count])
+            left -= count
         return file.read().hex() == digest.hexdigest()
 
 

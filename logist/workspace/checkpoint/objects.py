@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import IO
 
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged
+from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import IRREGULAR, read_regular
-from logist.workspace.checkpoint import packs
-from logist.workspace.checkpoint.scan import Unstored
+from logist.workspace.checkpoint import packs, repository
+from logist.workspace.checkpoint.scan import MAX_DEPTH, Unstored
 from logist.workspace.files import file_names
-from logist.workspace.git import Git, open_unnamed_file
+from logist.workspace.git import Git, open_unnamed_file, require_files
 
 BRANCH = "refs/heads/checkpoints"
 _LONGEST_NAME = 100
@@ -23,8 +26,20 @@ _LONGEST_NAME = 100
 
 FILE_MODE, PROGRAM_MODE, LINK_MODE, GITLINK_MODE = "100644", "100755", "120000", "160000"
 
+LONGEST_PATH = 4095
+"""Maximum bytes of a path that one system call accepts."""
+
 KEPT = "refs/kept/"
 """References to checkpoints that are not ancestors of the last one, for example before a restep or rerun."""
+
+_ORDINARY_FILES = {
+    "HEAD": repository.HEAD,
+    "config": repository.build_config(bare=True, long_names=False).encode("ascii"),
+}
+_ONLY_FOR_GIT = ("commondir", "info/grafts", "packed-refs")
+"""Files that change what git reads; Logist doesn't write them."""
+_MOST_REFERENCES, _MOST_COMMITS = 20, 40
+"""With more of them, git reads them sooner."""
 
 TRAILER = "Logist-Unstored: "
 """The last line of a checkpoint's message: a JSON object, `{path: [why, mode, digest]}`."""
@@ -85,6 +100,12 @@ def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
 
     The work of children is not included: only first parents of merges are followed.
     """
+    few = _list_few_checkpoints(git)  # starting git takes longer
+    return list_checkpoints_with_git(git) if few is None else few
+
+
+def list_checkpoints_with_git(git: Git) -> dict[str, RecordedCheckpoint]:
+    """Return the same, of any number of checkpoints in any repository."""
     output = git.run(
         *("rev-list", "--first-parent", "--no-commit-header", "--format=%H%x00%P%x00%s"),
         *(BRANCH, f"--glob={KEPT}*", "--"),
@@ -96,19 +117,154 @@ def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
     return by_commit
 
 
-def read_tree(git: Git, commit: str) -> Tree:
-    """Return everything in a commit."""
-    lines = git.run("ls-tree", "-r", "-z", "--full-tree", require_commit(commit, git)).split(b"\0")
-    lines.pop()  # what follows the last zero
-    modes = {mode: _normalize_mode(mode.decode("ascii")) for mode in {line[:6] for line in lines}}
-    # One line of output is `<mode> blob|commit <id><tab><path>`; the id is as long as that of a commit.
-    size, tabs = len(commit), [line.index(b"\t") for line in lines]
-    ids = [line[tab - size : tab].decode("ascii") for line, tab in zip(lines, tabs, strict=True)]
-    # Making tens of thousands of entries with TreeEntry(...) takes twice as long.
-    entries = map(
-        partial(tuple.__new__, TreeEntry), zip([modes[line[:6]] for line in lines], ids, strict=True)
+def _list_few_checkpoints(git: Git) -> dict[str, RecordedCheckpoint] | None:
+    """Read the checkpoints without starting git; None if there are many, or if only git can find or read all of them."""
+    reader = _open_packs(git)
+    references = _list_references(git.git_dir)
+    if reader is None or references is None:
+        return None
+    try:
+        roots = frozenset(
+            read_regular(git.git_dir / "shallow", _MOST_REFERENCES * 41).decode("ascii", "replace").split()
+        )
+    except FileNotFoundError:
+        roots = frozenset()
+    except OSError:
+        return None
+    checkpoints: dict[str, RecordedCheckpoint] = {}
+    for reference in references:
+        commit: str | None = reference
+        while commit is not None and commit not in checkpoints:
+            content = reader.read("commit", commit) if len(checkpoints) < _MOST_COMMITS else None
+            made = None if content is None else _parse_commit(content)
+            if made is None:
+                return None
+            checkpoints[commit] = made._replace(after=None) if commit in roots else made
+            commit = checkpoints[commit].after
+    return checkpoints
+
+
+def _open_packs(git: Git) -> packs.PackReader | None:
+    """Return what reads this repository without git. None unless it is as Logist writes it, so that git reads the same.
+
+    Like each git process, it refuses a repository with irregular files.
+    """
+    if git.of_job:
+        require_files(git.git_dir)
+    try:
+        for name, expected in _ORDINARY_FILES.items():
+            if read_regular(git.git_dir / name, len(expected)) != expected:
+                return None
+    except OSError:
+        return None
+    if any(os.path.lexists(git.git_dir / name) for name in _ONLY_FOR_GIT):
+        return None
+    return packs.PackReader(git.git_dir)
+
+
+def _list_references(git_dir: Path) -> list[str] | None:
+    """Return the commits of the branch and of what is kept. None if there are many, or if one is unusual."""
+    kept = git_dir / KEPT
+    commits = []
+    try:
+        names = os.listdir(kept) if os.path.lexists(kept) else []
+        for path in (git_dir / BRANCH, *(kept / name for name in names)):
+            commit = read_regular(path, _LONGEST_NAME).decode("ascii", "replace").removesuffix("\n")
+            if not is_commit(commit) or not path.name.isalnum():
+                return None
+            commits.append(commit)
+    except OSError:
+        return None
+    return commits if len(commits) <= _MOST_REFERENCES else None
+
+
+def _parse_commit(content: bytes) -> RecordedCheckpoint | None:
+    """Return the first parent of a commit, and its subject as git prints it. None if git may understand it differently."""
+    head, _, message = content.partition(b"\n\n")
+    first, *lines = head.split(b"\n")
+    if b"\0" in content or any(line.startswith(b"encoding ") for line in lines):
+        return None
+    parent = (
+        lines[0][len(b"parent ") :].decode("ascii", "replace") if lines[0].startswith(b"parent ") else None
     )
-    return dict(zip([line[tab + 1 :] for line, tab in zip(lines, tabs, strict=True)], entries, strict=True))
+    if not first.startswith(b"tree ") or (parent is not None and not is_commit(parent)):
+        return None
+    subject: list[bytes] = []
+    for line in message.split(b"\n"):
+        if text := line.rstrip(b" \t\n\r"):
+            subject.append(text)
+        elif subject:
+            break
+    return RecordedCheckpoint(parent, b" ".join(subject).decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True)
+class TreeListing:
+    """Everything in a commit, in the order of git: three lists of the same length."""
+
+    paths: list[bytes]
+    """Stored paths."""
+    modes: list[str]
+    ids: list[str]
+
+    @cached_property
+    def tree(self) -> Tree:
+        # Making tens of thousands of entries with TreeEntry(...) takes twice as long.
+        entries = map(partial(tuple.__new__, TreeEntry), zip(self.modes, self.ids, strict=True))
+        return dict(zip(self.paths, entries, strict=True))
+
+    @cached_property
+    def directories(self) -> set[bytes]:
+        """All directories above the stored paths, without the root."""
+        return file_names.list_parents(self.paths)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether git can write all of it into a workspace, and a scan finds just the same there.
+
+        Not with names that git can't store, empty directories, submodules or very deep directories; nor if a path is
+        unsound or there twice.
+        """
+        paths = self.paths
+        if not file_names.are_plain(paths) or GITLINK_MODE in self.modes or len(set(paths)) < len(paths):
+            return False
+        return (
+            max(map(len, paths)) <= LONGEST_PATH
+            and max((path.count(b"/") for path in self.directories), default=0) < MAX_DEPTH
+            and self.directories.isdisjoint(paths)
+            and not self.has_refused_link
+        )
+
+    @cached_property
+    def has_refused_link(self) -> bool:
+        """Whether git refuses a name: an agent may leave a symbolic link `.gitmodules` in its workspace."""
+        return LINK_MODE in self.modes and any(
+            mode == LINK_MODE and b".gitmodules" in path.lower().split(b"/")
+            for path, mode in zip(self.paths, self.modes, strict=True)
+        )
+
+
+def read_listing(git: Git, commit: str) -> TreeListing:
+    """Return everything in a commit."""
+    output = b"\0" + git.run("ls-tree", "-r", "-z", "--full-tree", require_commit(commit, git))
+    # One entry is `<mode> blob <id><tab><path>`, or `160000 commit ...`; the id is as long as that of a commit.
+    lines = output.replace(b"\x00160000 commit ", b"\x00160000 blob ").split(b"\0")[1:-1]
+    modes = {mode: _normalize_mode(mode.decode("ascii")) for mode in {line[:6] for line in lines}}
+    start, end = len("100644 blob "), len("100644 blob ") + len(commit)
+    return TreeListing(
+        [line[end + 1 :] for line in lines],
+        [modes[line[:6]] for line in lines],
+        b" ".join([line[start:end] for line in lines]).decode("ascii").split(),
+    )
+
+
+def read_tree(git: Git, commit: str) -> Tree:
+    """Return everything in a commit by stored path."""
+    reader = _open_packs(git)
+    few = None if reader is None else reader.list_tree(require_commit(commit, git))
+    if few is None:
+        return read_listing(git, commit).tree
+    return {path: TreeEntry(mode.decode("ascii"), name) for path, mode, name in few}
 
 
 def _normalize_mode(mode: str) -> str:

@@ -18,10 +18,14 @@ from logist.workspace.checkpoint import repository
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _START = len(_MAGIC) + 256 * 4
 """Where the names begin in an index."""
-_KINDS = {"commit": 1, "tree": 2}
+_KINDS = {"commit": 1, "tree": 2, "blob": 3}
 _MOST_PACKS = 20
 """With more packs, git finds a commit sooner: starting it takes as long as looking into so many indexes."""
-_MOST_COMMIT = 1 << 20
+_MOST_OBJECT = 1 << 20
+_MOST_TREES = 25
+"""With more directories, git lists the files sooner."""
+_TREE_MODES = frozenset({b"100644", b"100755", b"120000", b"160000", b"40000"})
+"""Those that git itself writes today."""
 _LONGEST_HEADER = 10
 """Maximum bytes before the content of an object in a pack."""
 
@@ -74,8 +78,12 @@ def list_names(index: Path) -> set[str]:
     """Return the names of all objects in a pack; none if the file is not an index."""
     data, count = _read_index(index)
     size = 32 if len(index.stem) == len("pack-") + 64 else 20  # SHA-256 or SHA-1, as in the name of the pack
-    names = data[_START : _START + count * size].hex()
-    return {names[at : at + 2 * size] for at in range(0, len(names), 2 * size)}
+    return set(data[_START : _START + count * size].hex(" ", size).split())
+
+
+def count_objects(index: Path) -> int:
+    """Return the number of objects in a pack; 0 if the file is not an index."""
+    return _read_index(index)[1]
 
 
 def _find_named(index: Path, wanted: set[str]) -> set[str]:
@@ -115,18 +123,65 @@ def _find_name(data: bytes, start: int, count: int, name: bytes) -> int | None:
 
 def read_commit(git_dir: Path, name: str) -> bytes | None:
     """Return the content of a commit; None if only git can find or read it, or tell what is wrong with it."""
-    indexes = list_indexes(git_dir)
-    if len(name) != 40 or len(indexes) > _MOST_PACKS:
+    return PackReader(git_dir).read("commit", name)
+
+
+class PackReader:
+    """Reads some objects of a repository, for as long as nobody writes to it. What only git can read is None."""
+
+    def __init__(self, git_dir: Path) -> None:
+        indexes = list_indexes(git_dir)
+        self._packs = [] if len(indexes) > _MOST_PACKS else indexes
+        self._indexes: dict[Path, tuple[bytes, int]] = {}
+
+    def read(self, kind: str, name: str) -> bytes | None:
+        """Return the content of a commit or a tree, which its name proves."""
+        if len(name) != 40:
+            return None
+        try:
+            for pack in self._packs:
+                if pack not in self._indexes:
+                    self._indexes[pack] = _read_index(pack)
+                offset = _find_offset(*self._indexes[pack], bytes.fromhex(name))
+                if offset is not None:
+                    content = _read_packed(pack.with_suffix(".pack"), offset, kind)
+                    return content if content is not None and hash_object(kind, content) == name else None
+        except (OSError, ValueError, IndexError, struct.error, zlib.error):
+            pass
         return None
-    try:
-        for index in indexes:
-            offset = _find_offset(*_read_index(index), bytes.fromhex(name))
-            if offset is not None:
-                content = _read_packed_commit(index.with_suffix(".pack"), offset)
-                return content if content is not None and hash_object("commit", content) == name else None
-    except (OSError, ValueError, IndexError, struct.error, zlib.error):
-        pass
-    return None
+
+    def list_tree(self, commit: str) -> list[tuple[bytes, bytes, str]] | None:
+        """Return path, mode and name of everything in a commit that is not a directory; None for one with many directories."""
+        content = self.read("commit", commit)
+        if content is None or content[:5] != b"tree " or content[45:46] != b"\n":
+            return None
+        found: list[tuple[bytes, bytes, str]] = []
+        directories = [(b"", content[5:45].decode("ascii", "replace"))]
+        for count, (above, name) in enumerate(directories):  # grows meanwhile
+            tree = self.read("tree", name) if count < _MOST_TREES else None
+            entries = None if tree is None else _parse_tree(tree)
+            if entries is None:
+                return None
+            for mode, own_name, child in entries:
+                if mode == b"40000":
+                    directories.append((above + own_name + b"/", child))
+                else:
+                    found.append((above + own_name, mode, child))
+        return found
+
+
+def _parse_tree(content: bytes) -> list[tuple[bytes, bytes, str]] | None:
+    """Return mode, file name and object name of the entries of a tree; None if git may understand it differently."""
+    entries = []
+    end = 0
+    while end < len(content):
+        zero = content.index(b"\0", end)
+        mode, _, name = content[end:zero].partition(b" ")
+        end = zero + 21
+        if mode not in _TREE_MODES or not name or b"/" in name or end > len(content):
+            return None
+        entries.append((mode, name, content[zero + 1 : end].hex()))
+    return entries if len({name for _, name, _ in entries}) == len(entries) else None
 
 
 def _find_offset(data: bytes, count: int, name: bytes) -> int | None:
@@ -139,17 +194,17 @@ def _find_offset(data: bytes, count: int, name: bytes) -> int | None:
     return int(offset)
 
 
-def _read_packed_commit(pack: Path, offset: int) -> bytes | None:
-    """Return the content of a commit; None if it is another kind of object, long, or a difference to another commit."""
+def _read_packed(pack: Path, offset: int, kind: str) -> bytes | None:
+    """Return the content of an object; None if it is of another kind, long, or a difference to another object."""
     descriptor, _ = open_regular(pack)
     with os.fdopen(descriptor, "rb") as file:
         file.seek(offset)
         header = file.read(_LONGEST_HEADER)
-        kind, size, length = header[0] >> 4 & 7, header[0] & 15, 1
+        found_kind, size, length = header[0] >> 4 & 7, header[0] & 15, 1
         while header[length - 1] & 0x80:
             size |= (header[length] & 0x7F) << 7 * length - 3
             length += 1
-        if kind != _KINDS["commit"] or size > _MOST_COMMIT:
+        if found_kind != _KINDS[kind] or size > _MOST_OBJECT:
             return None
         file.seek(offset + length)
         unpacker = zlib.decompressobj()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from logist.workspace.git import Git
 
+HEAD = b"ref: refs/heads/main\n"
+"""The content of the file `HEAD`."""
 _FOLDERS = ("objects", "objects/pack", "refs", "refs/heads")
 
 
@@ -21,7 +23,7 @@ def create_repository(git_dir: Path, *, bare: bool, long_names: bool) -> None:
     for folder in _FOLDERS:
         (git_dir / folder).mkdir(mode=0o700)
     write_file(git_dir / "config", build_config(bare=bare, long_names=long_names).encode("ascii"))
-    write_file(git_dir / "HEAD", b"ref: refs/heads/main\n")
+    write_file(git_dir / "HEAD", HEAD)
 
 
 def build_config(*, bare: bool, long_names: bool) -> str:

@@ -12,7 +12,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 
 from logist.digests import compute_sha256
@@ -139,6 +139,18 @@ class FileTable:
         """Return the times of the last change of the files, in nanoseconds, in the order of the paths."""
         return self._list_column(_CTIME)
 
+    def keep_reliable_stamps(self, since: int) -> FileTable:
+        """Return the same without the stamps of files that may change again with the same stamp: those that changed in
+        the same tick as `since`, or later.
+        """
+        unreliable = [at for at, time in enumerate(self.list_ctimes()) if time >= since]
+        if not unreliable:
+            return self
+        stamps = bytearray(self.stamps)
+        for at in unreliable:
+            stamps[at * STAMP.size : (at + 1) * STAMP.size] = UNSURE
+        return replace(self, stamps=bytes(stamps))
+
     def _list_column(self, column: int) -> list[int]:
         numbers = array("q")
         numbers.frombytes(self.stamps)
@@ -208,6 +220,14 @@ def pack_stamp(stamp: FileStamp) -> bytes:
         return STAMP.pack(*map(_fit_number, stamp))
 
 
+def pack_status(found: os.stat_result) -> bytes:
+    """Return the packed stamp of a status."""
+    try:
+        return STAMP.pack(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+    except struct.error:
+        return pack_stamp(make_stamp(found))
+
+
 def unpack_stamp(packed: bytes) -> FileStamp:
     return FileStamp._make(STAMP.unpack(packed))
 
@@ -217,6 +237,10 @@ def _fit_number(number: int) -> int:
     inode number.
     """
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+UNSURE = pack_stamp(FileStamp(-1, 0, 0, 0, 0))
+"""In a table: this file must be read, whatever its stamp is now."""
 
 
 class _Walk:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from logist.errors import StorageError
+from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects, packs, repository
 from logist.workspace.files import clones
@@ -35,7 +36,8 @@ def copy_commit(git: Git, source: Path, commit: str, kept: Path | None) -> None:
     """Copy a commit, without its ancestors, from the directory `source` with the objects of a repository.
 
     git only reads there: it creates even its temporary files in the new repository. `kept` is what
-    `kept_packs.find_kept` has returned: objects that are there are shared with it, or copied from there.
+    `kept_packs.find_kept` has returned: objects that are there are shared with it, or copied from there. The others are
+    verified.
     """
     if kept is not None:
         try:
@@ -44,11 +46,28 @@ def copy_commit(git: Git, source: Path, commit: str, kept: Path | None) -> None:
         except (OSError, StorageError):  # another command may just have removed them
             for file in (*git.git_dir.glob("pack-*"), *(git.git_dir / PACKS).iterdir()):
                 file.unlink()
+    for pack in _pack_commit(git, source, commit, git.git_dir):
+        _move_verified(git, pack)
+
+
+def copy_unverified(git: Git, source: Path, commit: str) -> None:
+    """Do the same without verifying that the objects have the content that their names say: the caller must do that."""
+    for pack in _pack_commit(git, source, commit, git.git_dir):
+        _move_pack(git, pack)
+
+
+def verify_packs(git: Git) -> None:
+    """Verify the objects in all packs of a repository."""
+    for index in packs.list_indexes(git.git_dir):
+        git.run("index-pack", "--verify", index.with_suffix(".pack"))
+
+
+def _pack_commit(git: Git, source: Path, commit: str, folder: Path) -> list[Path]:
+    """Copy the objects of a commit into new packs in `folder`, and return these."""
+    borrowing = git.borrow_objects(source)
     if _has_many_loose(source):
-        lines = [f"--shallow {commit}", commit]
-        _move_verified(git, _pack_part(git.borrow_objects(source), git.git_dir, lines, "--revs"))
-    else:
-        _copy_verified(git, source, _list_names(git.borrow_objects(source), [commit], "--no-walk"))
+        return [_pack_part(borrowing, folder, [f"--shallow {commit}", commit], "--revs")]
+    return pack_objects(git, source, folder, _list_names(borrowing, [commit], "--no-walk"))
 
 
 def _has_many_loose(source: Path) -> bool:
@@ -74,7 +93,9 @@ def _copy_commit_with(git: Git, source: Path, commit: str, kept: Path) -> None:
     names = _list_names(git.borrow_objects(source), [commit], "--no-walk")
     # Small packs are copied into one: otherwise each commit could leave one more.
     large = [item for item in held.items() if len(item[1]) * _MOST_SHARED >= len(names)]
-    missing = _give_packs(git, large, names, _link_file)
+    shared, missing = _choose_packs(large, names)
+    for index in shared:
+        _give_pack(index, git.git_dir, _link_file)
     known = {name for name in missing if any(name in inside for inside in held.values())}
     pack_objects(git, kept / "objects", git.git_dir / PACKS, [name for name in missing if name in known])
     _copy_verified(git, source, [name for name in missing if name not in known])
@@ -90,26 +111,62 @@ def _move_verified(git: Git, beside: Path) -> None:
     # git copies objects without comparing their content with their names, which a stranger's repository can forge.
     # If the repository had the pack already, git would read every object twice, to compare it with itself.
     git.run("index-pack", "--verify", beside)
+    _move_pack(git, beside)
+
+
+def _move_pack(git: Git, beside: Path) -> None:
     files = git.git_dir.glob(f"{beside.stem}.*")  # newer versions of git write more than two
     for file in sorted(files, key=lambda path: path.suffix == ".idx"):
         os.rename(file, git.git_dir / PACKS / file.name)  # git uses a pack as soon as it has an index
 
 
-def link_objects(git: Git, original: Path, commits: Collection[str]) -> None:
-    """Share all objects of these commits and of their ancestors with the repository of another job.
+class ObjectShares(NamedTuple):
+    """Which objects of a repository another one needs."""
+
+    packs: list[Path]
+    """The indexes of the packs in which it needs everything."""
+    names: list[str]
+    """Those that are in other packs."""
+
+
+def find_shares(git: Git, original: Path, commits: Collection[str], *options: str) -> ObjectShares:
+    """Find the objects that these commits need, with their ancestors (not with `--no-walk`), in the repository of a job.
+
+    Raises StorageError if an object is missing.
+    """
+    require_repository(original)
+    output = _run_rev_list(Git(original, git.path), commits, *options)
+    indexes = packs.list_indexes(original)
+    # git has found each of them. So if the packs have as many, and there are no others, they have just these.
+    if output.count(b"\n") == sum(map(packs.count_objects, indexes)) and _has_only_packs(original):
+        return ObjectShares(indexes, [])
+    names = output.decode("ascii").split()
+    shared, missing = _choose_packs(((index, packs.list_names(index)) for index in indexes), names)
+    return ObjectShares(shared, missing)
+
+
+def _has_only_packs(git_dir: Path) -> bool:
+    """Whether a repository has neither loose objects nor those of another one."""
+    return {*os.listdir(git_dir / "objects")} <= {"pack", "info"} and not (
+        os.path.lexists(git_dir / "objects" / "info" / "alternates")
+    )
+
+
+def link_objects(git: Git, original: Path, shares: ObjectShares) -> None:
+    """Share objects with the repository of another job.
 
     Packs that have other objects too, for example of a later checkpoint, are not shared: what is needed of them is
-    copied. Raises StorageError if an object is missing.
+    copied.
     """
-    _give_objects(git, original, _list_objects(git, original, commits), _link_file)
+    _give_objects(git, original, shares, _link_file)
 
 
-def copy_objects(git: Git, original: Path, commit: str) -> None:
-    """Copy the objects of a commit, without its ancestors, from the repository of a job.
+def copy_objects(git: Git, original: Path, shares: ObjectShares) -> None:
+    """Copy objects from the repository of a job.
 
     For a repository that an agent can change: a hard link would lead to the file of the job.
     """
-    _give_objects(git, original, _list_objects(git, original, [commit], "--no-walk"), clones.copy_file)
+    _give_objects(git, original, shares, clones.copy_file)
 
 
 def copy_packs(git_dir: Path, target: Path) -> None:
@@ -151,42 +208,37 @@ def require_repository(git_dir: Path) -> None:
     require_files(git_dir)
 
 
-def _list_objects(git: Git, original: Path, commits: Collection[str], *options: str) -> list[str]:
-    """Return the names of all objects that these commits need, with their ancestors."""
-    require_repository(original)
-    return _list_names(Git(original, git.path), commits, *options)
-
-
 def _list_names(git: Git, commits: Collection[str], *options: str) -> list[str]:
     """Return the names of the objects that these commits need, those of a directory beside each other."""
+    return _run_rev_list(git, commits, *options).decode("ascii").split()
+
+
+def _run_rev_list(git: Git, commits: Collection[str], *options: str) -> bytes:
     revisions = "".join(f"{objects.require_commit(commit, git)}\n" for commit in commits).encode("ascii")
-    arguments = ("rev-list", "--objects", "--no-object-names", *options, "--stdin")
-    return git.run_with_input(revisions, *arguments).decode("ascii").split()
+    return git.run_with_input(revisions, "rev-list", "--objects", "--no-object-names", *options, "--stdin")
 
 
-def _give_objects(git: Git, original: Path, names: Sequence[str], give: Callable[[Path, Path], None]) -> None:
-    held = ((index, packs.list_names(index)) for index in packs.list_indexes(original))
-    missing = _give_packs(git, held, names, give)
-    pack_objects(git, original / "objects", git.git_dir / PACKS, missing)
+def _give_objects(git: Git, original: Path, shares: ObjectShares, give: Callable[[Path, Path], None]) -> None:
+    for index in shares.packs:
+        _give_pack(index, git.git_dir, give)
+    pack_objects(git, original / "objects", git.git_dir / PACKS, shares.names)
 
 
-def _give_packs(
-    git: Git,
-    held: Iterable[tuple[Path, set[str]]],
-    names: Sequence[str],
-    give: Callable[[Path, Path], None],
-) -> list[str]:
-    """Give the packs that have none but these objects; return the names of the objects that are missing then.
+def _choose_packs(
+    held: Iterable[tuple[Path, set[str]]], names: Sequence[str]
+) -> tuple[list[Path], list[str]]:
+    """Return the packs that have none but these objects, and the names of the objects that are in others.
 
     `held` has the index of each pack, and the names of its objects.
     """
     wanted = set(names)
     missing = set(names)
+    chosen = []
     for index, inside in held:
         if inside <= wanted and not inside.isdisjoint(missing):
-            _give_pack(index, git.git_dir, give)
+            chosen.append(index)
             missing -= inside
-    return [name for name in names if name in missing]
+    return chosen, [name for name in names if name in missing] if missing else []
 
 
 def pack_objects(git: Git, source: Path, folder: Path, names: Sequence[str]) -> list[Path]:
@@ -211,6 +263,11 @@ def _pack_part(borrowing: Git, folder: Path, lines: Iterable[str], *options: str
         folder / "pack",
     )
     return folder / f"pack-{name.decode('ascii').strip()}.pack"
+
+
+def pack_history(borrowing: Git, tip: str) -> None:
+    """Copy a commit with all ancestors that the repository doesn't cut off, from where it borrows objects."""
+    _pack_part(borrowing, borrowing.git_dir / PACKS, [tip], "--revs")
 
 
 def _give_pack(index: Path, target: Path, give: Callable[[Path, Path], None]) -> None:

@@ -6,28 +6,34 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.relevance import kinds
 from logist.core.relevance.mentions import Mentions, find_mentions
 from logist.core.relevance.ranking import Names, RankedFile, rank_files
 from logist.core.relevance.task import Task
-from logist.core.relevance.words import find_keywords, is_about_prose, is_about_tests
+from logist.core.relevance.words import find_focus, find_keywords
 from logist.quick_dataclass import dataclass
-from logist.workspace.context import searching
+from logist.workspace.context import searching, showing
 from logist.workspace.context.source_history import SourceHistory
 from logist.workspace.context.walking import FileSurvey
-from logist.workspace.files import agent_files, file_names, safe_open
+from logist.workspace.files import file_names, safe_open
+
+if TYPE_CHECKING:
+    from logist.core.prompt.search_report import SearchReport, Survey
 
 NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"
 CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
-NO_ROOM = "text not shown: the texts of the other files fill context.max_total_bytes"
+NO_ROOM = "text not shown: the texts of the other files take all the room"
 
+SHARE = 2
+"""A file may take one of so many parts of the room that is left. On past bug fixes, one half shows more of the lines that
+they changed than other shares do, and than the same number of bytes for each file."""
 AMBIGUOUS = 3
 """If several files match a name in the task, this number of the most relevant ones is used."""
 
@@ -39,9 +45,9 @@ class ContextBounds:
     limit: int
     """Maximum number of files."""
     max_file_bytes: int
-    """A larger file is searched and listed like any other, but its text is not shown."""
+    """Of a larger file, parts are shown."""
     max_total_bytes: int
-    """A file whose text doesn't fit into what is left of this is listed without its text."""
+    """Of a file that doesn't fit into what is left of this, parts are shown that do."""
 
 
 def find_relevant_files(
@@ -49,48 +55,86 @@ def find_relevant_files(
     found: FileSurvey,
     task: Task,
     bounds: ContextBounds,
+    redact: Callable[[str], str],
     known: Collection[str] = (),
     past: SourceHistory | None = None,
+    texts: searching.KnownTexts = searching.NOTHING_KNOWN,
+    report: SearchReport | None = None,
 ) -> list[Relevant]:
     """Return the files that are relevant for a task, the best first, each with the reason.
 
-    Files in `known` are in the prompt anyway, so they are left out. The result depends only on workspace, task and `past`.
+    Files in `known` are in the prompt anyway, so they are left out. `redact` removes secrets and keeps line breaks. The
+    result depends only on workspace, task, `redact` and `past`; `texts` only saves time.
+    `report`: filled with what a person may ask about the choice.
     """
+    if report:
+        report.survey, report.known, report.limit = found, known, bounds.limit
     if bounds.limit < 1:
         return []
-    files = {path: size for path, size in found.files.items() if _is_text(path)}
+    files = {path: size for path, size in found.files.items() if is_text(path)}
     for path in known:
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, task, mentioned, bounds, past)
-        unlisted = [path for path in mentioned.unknown if path not in known and _is_ignored(top, found, path)]
+        ranked = _rank_files(top, files, found.kinds, task, mentioned, bounds, past, texts, report)
+        unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
+    shown_texts = _Texts(root, showing.PromptReader(task, redact), bounds)
     chosen: list[Relevant] = []
-    room = bounds.max_total_bytes
     for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
-        file = FileText(path, None, note) if note else _read_text(root, path, bounds, room)
-        if (
-            file.text is None
-            and reason != NAMED
-            and files[path] <= bounds.max_file_bytes
-            and file.note != NO_ROOM
-        ):
+        file = FileText(path, None, note) if note else shown_texts.read_file(path)
+        if file.text is None and reason != NAMED and not _is_left_out_for_size(file):
             continue
-        room -= len((file.text or "").encode("utf-8"))
         chosen.append(Relevant(file, reason))
+    chosen = [Relevant(shown_texts.show_more(each.file), each.reason) for each in chosen]
+    if report:
+        report.named = [*_iter_named(mentioned, {one.path: one.score for one in ranked})]
+        report.chosen = chosen
     return chosen
 
 
-def _read_text(root: Path, path: str, bounds: ContextBounds, room: int) -> FileText:
-    file = agent_files.read_file(root, path, bounds.max_file_bytes)
-    if file.text is not None and len(file.text.encode("utf-8")) > room:
-        return FileText(path, None, NO_ROOM)
-    return file
+class _Texts:
+    """Reads the texts of files, the best first, into a room that they share."""
+
+    def __init__(self, root: Path, reader: showing.PromptReader, bounds: ContextBounds) -> None:
+        self._root, self._reader = root, reader
+        self._most = bounds.max_file_bytes
+        self._room = bounds.max_total_bytes
+
+    def read_file(self, path: str) -> FileText:
+        """Read a file, or its parts, into a share of the room that is left: so the best file has the largest one."""
+        share = min(self._most, self._room // SHARE)
+        file = self._reader.read_file(self._root, path, share)
+        if _is_left_out_for_size(file) and share < self._most:
+            return FileText(path, None, NO_ROOM)
+        self._room -= count_bytes(file)
+        return file
+
+    def show_more(self, file: FileText) -> FileText:
+        """Show more of a file than its share allowed, in the room that the other files have left."""
+        is_incomplete = file.note == NO_ROOM or (file.text is not None and file.note is not None)
+        if not is_incomplete or self._room < showing.LEAST_ROOM:
+            return file
+        before = count_bytes(file)
+        longer = self._reader.read_file(self._root, file.path, min(self._most, before + self._room))
+        if longer.text is None:
+            return file
+        self._room -= count_bytes(longer) - before
+        return longer
 
 
-def _is_text(path: str) -> bool:
+def count_bytes(file: FileText) -> int:
+    """Count the bytes of UTF-8 of a text."""
+    return len((file.text or "").encode("utf-8"))
+
+
+def _is_left_out_for_size(file: FileText) -> bool:
+    """Whether a file has text, but no room for it."""
+    return file.text is None and (file.note or "").startswith((showing.TOO_LARGE, NO_ROOM))
+
+
+def is_text(path: str) -> bool:
     """Whether a path is valid text, so that a prompt can contain it."""
     if path.isascii():
         return True
@@ -104,10 +148,13 @@ def _is_text(path: str) -> bool:
 def _rank_files(
     top: int,
     files: Mapping[str, int],
+    all_kinds: Mapping[str, kinds.FileKind],
     task: Task,
     named: Mentions,
     bounds: ContextBounds,
     past: SourceHistory | None,
+    texts: searching.KnownTexts,
+    report: SearchReport | None,
 ) -> list[RankedFile]:
     """Return the files with words of the task, the best first, without
     secret files and files that are not text.
@@ -115,9 +162,7 @@ def _rank_files(
     wanted = find_keywords(task)
     if not wanted:
         return []
-    kind_by_path = {
-        path: kind for path in files if (kind := kinds.classify_file(path)).worth and not kind.secret
-    }
+    kind_by_path = {path: kind for path in files if (kind := all_kinds[path]).worth and not kind.secret}
     name_index = Names(wanted)
     by_name = {path: hits for path in kind_by_path if any(hits := name_index.find_hits(path))}
     chosen = searching.choose_files(
@@ -125,27 +170,25 @@ def _rank_files(
         lambda path: kind_by_path[path].worth + (path in by_name),
     )
     searchable = frozenset(chosen)
-    rank = partial(
-        rank_files,
+    if report:
+        report.searched = searchable
+    return rank_files(
         wanted,
         by_name,
-        dict(searching.count_words(top, files, chosen, wanted)),
+        searching.count_words(top, files, chosen, wanted, texts),
         files=kind_by_path,
         searched=len(chosen),
+        most=bounds.limit + len(named.files) + _SPARE,
+        find_definitions=lambda paths: dict(
+            searching.find_definitions(top, files, [path for path in paths if path in searchable], wanted)
+        ),
         votes=past.count_votes(wanted) if past else {},
         directories=named.directories,
-        tests_wanted=is_about_tests(task),
-        prose_wanted=is_about_prose(task),
+        focus=find_focus(task),
+        report=report.ranking if report else None,
     )
-    # To look for definitions takes long, so this is done only in files that could come first.
-    likely = [one.path for one in rank(most=_WITH_DEFINITIONS)]
-    definitions = dict(
-        searching.find_definitions(top, files, [path for path in likely if path in searchable], wanted)
-    )
-    return rank(most=bounds.limit + len(named.files) + _SPARE, definitions=definitions)
 
 
-_WITH_DEFINITIONS = 100
 _SPARE = 20
 """Files ranked above the limit, to replace files that are not text."""
 
@@ -177,7 +220,7 @@ def _iter_named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
                 yield path
 
 
-def _is_ignored(top: int, found: FileSurvey, path: str) -> bool:
+def is_ignored(top: int, found: Survey, path: str) -> bool:
     """Whether a path exists but is not among the files, so it is git-ignored."""
     parts = file_names.split_agent_path(path)
     if parts is None or found.hidden.is_ignored(path):

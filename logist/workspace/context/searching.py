@@ -9,18 +9,24 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from logist.core.relevance.occurrences import count_definitions, make_counter
+from logist.core.relevance.occurrences import count_definitions
 from logist.core.relevance.ranking import Text
+from logist.core.relevance.word_table import WordTableBuilder
 from logist.core.relevance.words import Keyword
+from logist.digests import start_hash
+from logist.quick_dataclass import dataclass
 from logist.workspace.context.descending import Descent
+from logist.workspace.context.word_index import LEAST_BYTES, MOST_FOLDER_BYTES, IndexPart, WordIndex
 from logist.workspace.files import safe_open
 
-MAX_BYTES = 16_000_000
+MAX_BYTES = 400_000_000
 """Maximum bytes of all files together; of the other files only the names are used."""
 MAX_FILE_BYTES = 2_000_000
 """A larger file is not searched: it is data, and would use up the limit for all files."""
 SNIFFED = 8_192
 """A file with a zero in its first bytes, up to this number, is not text."""
+_LONG_ID_BYTES = 32
+"""In a repository with SHA-256."""
 
 
 def choose_files(files: Mapping[str, int], likely: Callable[[str], float]) -> list[str]:
@@ -52,19 +58,89 @@ def _get_directory(path: str) -> str:
     return path[: path.rfind("/") + 1]
 
 
-def count_words(
-    top: int, files: Mapping[str, int], chosen: Sequence[str], keywords: Sequence[Keyword]
-) -> Iterator[tuple[str, Text]]:
-    """Yield the chosen files that contain any of the words.
+@dataclass(frozen=True)
+class KnownTexts:
+    """What is known about the contents of files without reading them."""
 
-    `chosen` is in the order of `choose_files`, so that a directory is opened once.
+    index: WordIndex
+    ids: Mapping[str, bytes]
+    """The ids in git of files that have not changed since the last checkpoint, by path."""
+
+    def name_content(self, data: bytes) -> bytes:
+        """Return the id of a content in git."""
+        is_long = len(next(iter(self.ids.values()), b"")) == _LONG_ID_BYTES
+        digest = start_hash("sha256" if is_long else "sha1", len(data))
+        digest.update(b"blob %d\0" % len(data))
+        digest.update(data)
+        return bytes.fromhex(digest.hexdigest())
+
+
+NOTHING_KNOWN = KnownTexts(WordIndex(None), {})
+
+
+def count_words(
+    top: int,
+    files: Mapping[str, int],
+    chosen: Sequence[str],
+    keywords: Sequence[Keyword],
+    known: KnownTexts = NOTHING_KNOWN,
+) -> dict[str, Text]:
+    """Return the chosen files that contain any of the words.
+
+    `chosen` is in the order of `choose_files`, so that a directory is opened once. The result does not depend on what
+    is known: the counts always come from a `WordTable`, from the disk or made just now.
     """
-    counters = [make_counter(keyword) for keyword in keywords]
-    for path, data in _read_texts(top, files, chosen):
-        low = data.lower()
-        counts = [count(data, low) for count in counters]
-        if any(counts):
-            yield path, Text(counts, len(data))
+    part_names = known.index.list_parts()
+    ids = {path: name for path in chosen if (name := known.ids.get(path))}
+    if part_names:  # otherwise all files are read anyway
+        unknown = [path for path in chosen if path not in ids]
+        ids |= {path: known.name_content(data) for path, data in _read_files(top, files, unknown)}
+    missing = set(ids.values())
+    counts = _look_up_counts(known.index, part_names, missing, keywords)
+    texts = {path: Text(counts[name], files[path]) for path, name in ids.items() if name in counts}
+    new = [path for path in chosen if path not in ids or ids[path] in missing]
+    room = MOST_FOLDER_BYTES
+    for part, paths, size in _iter_new_parts(top, files, new, known):
+        for number, count in part.table.count_keywords(keywords).items():
+            texts.update((path, Text(count, files[path])) for path in paths[number])
+        if size >= LEAST_BYTES and room > 0:
+            room -= known.index.save_part(part)
+    return texts
+
+
+def _look_up_counts(
+    index: WordIndex, part_names: Sequence[str], missing: set[bytes], keywords: Sequence[Keyword]
+) -> dict[bytes, Mapping[int, int]]:
+    """Return the counts of the contents that the index has, by their ids, and remove these ids from `missing`."""
+    found: dict[bytes, Mapping[int, int]] = {}
+    for part_name in part_names:
+        part = index.load_part(part_name) if missing else None
+        if part is not None and not missing.isdisjoint(part.ids):
+            counts = part.table.count_keywords(keywords)
+            found.update((part.ids[number], count) for number, count in counts.items())
+            missing.difference_update(part.ids)
+            index.mark_used(part_name)
+    return found
+
+
+def _iter_new_parts(
+    top: int, files: Mapping[str, int], paths: Sequence[str], known: KnownTexts
+) -> Iterator[tuple[IndexPart, list[list[str]], int]]:
+    """Read files; yield parts of the index, each with the files that have each of its contents, and their size."""
+    builder, inside, size = WordTableBuilder(), dict[bytes, list[str]](), 0
+    for path, data in _read_files(top, files, paths):
+        name = known.name_content(data)
+        if name in inside:
+            inside[name].append(path)
+            continue
+        inside[name] = [path]
+        builder.add_text(b"" if _is_binary(data) else data)
+        size += len(data)
+        if builder.is_full:
+            yield IndexPart(list(inside), builder.finish()), list(inside.values()), size
+            builder, inside, size = WordTableBuilder(), {}, 0
+    if inside:
+        yield IndexPart(list(inside), builder.finish()), list(inside.values()), size
 
 
 def find_definitions(
@@ -76,21 +152,30 @@ def find_definitions(
 
 
 def _read_texts(top: int, files: Mapping[str, int], chosen: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the contents of the files, without deleted, locked and binary ones."""
+    """Yield the contents of the files that are text."""
+    return ((path, data) for path, data in _read_files(top, files, chosen) if not _is_binary(data))
+
+
+def _is_binary(data: bytes) -> bool:
+    return data.find(b"\0", 0, SNIFFED) >= 0
+
+
+def _read_files(top: int, files: Mapping[str, int], chosen: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the contents of the files, without deleted and locked ones."""
     with Descent(top) as way:
         for directory, group in groupby(chosen, key=_get_directory):
             try:
                 descriptor = way.open_path(directory[:-1])
                 for path in group:
-                    data = _read_if_text(descriptor, os.fsencode(path[len(directory) :]), files[path])
+                    data = _read_complete(descriptor, os.fsencode(path[len(directory) :]), files[path])
                     if data is not None:
                         yield path, data
             except OSError:
                 continue
 
 
-def _read_if_text(parent: int, name: bytes, size: int) -> bytes | None:
-    """Return the complete file if it is still a regular text file of this size without hard links."""
+def _read_complete(parent: int, name: bytes, size: int) -> bytes | None:
+    """Return the complete file if it is still a regular file of this size without hard links."""
     try:
         descriptor = os.open(name, safe_open.FILE, dir_fd=parent)
     except OSError:
@@ -99,11 +184,6 @@ def _read_if_text(parent: int, name: bytes, size: int) -> bytes | None:
         file_status = os.fstat(descriptor)
         if not stat.S_ISREG(file_status.st_mode) or file_status.st_nlink != 1 or file_status.st_size != size:
             return None
-        data = os.read(descriptor, SNIFFED)
-        if b"\0" in data:
-            return None
-        if size > SNIFFED:
-            data += b"".join(safe_open.read_exactly(descriptor, size - len(data)))
-        return data
+        return b"".join(safe_open.read_exactly(descriptor, size))
     finally:
         os.close(descriptor)

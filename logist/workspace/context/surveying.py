@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from logist.core.relevance import kinds, tree
+from logist.core.relevance import key_files, kinds, tree
+from logist.core.text.counts import format_bytes, format_count
 from logist.core.text.patterns import Patterns, compile_exclusions
+from logist.workspace.context import searching, walking
 from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED
 from logist.workspace.context.tracked import Tracked
 from logist.workspace.context.walking import FileSurvey, find_ignored, survey_files
+from logist.workspace.files import agent_files
+
+MAX_KEY_FILE_BYTES = 65_536
+"""Of a larger key file, only the beginning is read."""
 
 
 def survey_workspace(
@@ -30,6 +37,47 @@ def build_hidden_patterns(caches: frozenset[bytes], excluded: Sequence[str]) -> 
 def format_structure(found: FileSurvey) -> str:
     """Return the tree of the workspace, two levels deep; "" for an empty one."""
     return tree.draw_tree(found.files, found.directories, found.noted, partial=found.partial)
+
+
+def format_excerpts(root: Path, found: FileSurvey, redact: Callable[[str], str]) -> str:
+    """Return short excerpts of the key files of the workspace, such as README and build files; "" if there are none.
+
+    `redact` removes secrets: of whole texts, since a piece of one would not be recognized.
+    """
+    return key_files.format_key_files(
+        (file, redact(text))
+        for file in key_files.choose_key_files(found.files)
+        if (text := agent_files.read_beginning(root, file.path, MAX_KEY_FILE_BYTES)[0].text) is not None
+    )
+
+
+def describe_unsearched(found: FileSurvey) -> str:
+    """Return a sentence that says which files were not searched for the words of a task; "" if all of them were."""
+    numbers = Counter(found.noted.values())
+    large = secret = binary = left = 0
+    for path, kind in found.kinds.items():
+        size = found.files[path]
+        binary += not kind.worth
+        secret += bool(kind.worth) and kind.secret
+        is_large = size > searching.MAX_FILE_BYTES
+        large += bool(kind.worth) and not kind.secret and is_large
+        left += size if kind.worth and not kind.secret and not is_large else 0
+    counted = (
+        (large, "file", f" over {format_bytes(searching.MAX_FILE_BYTES)}"),
+        (binary, "binary file", ""),
+        (secret, "file", " that may contain secrets"),
+        (numbers[walking.LINK], "link", ""),
+        (numbers[walking.SECOND_NAME], "file", " with hard links"),
+        (numbers[walking.REPOSITORY], "other git repository", ""),
+        (numbers[walking.UNREADABLE], "unreadable directory", ""),
+        (numbers[walking.TOO_DEEP], "directory", f" below level {walking.MAX_DEPTH}"),
+    )
+    texts = [f"{format_count(number, noun)}{more}" for number, noun, more in counted if number]
+    if left > searching.MAX_BYTES:
+        texts.append(f"the less likely files beyond {format_bytes(searching.MAX_BYTES)} of text")
+    if found.partial:
+        texts.append(f"all but the first {format_count(len(found.files), 'file')}")
+    return f"Not searched: {', '.join(texts)}." if texts else ""
 
 
 def explain_withheld(root: Path, paths: Collection[str], tracked: Tracked) -> dict[str, str]:

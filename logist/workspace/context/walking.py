@@ -14,11 +14,15 @@ import stat
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
+from logist.core.relevance.kinds import FileKind, classify_file
 from logist.core.text.patterns import NameGate, Patterns, parse_patterns
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
+from logist.workspace.checkpoint.scan import pack_status
 from logist.workspace.context.descending import Descent
 from logist.workspace.context.tracked import Tracked
 from logist.workspace.files import safe_open
@@ -38,6 +42,8 @@ MAX_PATTERNS = 2_000
 MAX_EFFORT = 2_000_000_000
 """Maximum steps of matching all patterns; then the walk stops."""
 
+_GET_NAME = attrgetter("name")
+
 LINK = "a link"
 REPOSITORY = "another git repository"
 UNREADABLE = "unreadable"
@@ -51,6 +57,8 @@ class FileSurvey:
 
     files: dict[str, int] = field(default_factory=dict)
     """Regular files without hard links, with their sizes. Bytes that are not UTF-8 are lone surrogates in the path."""
+    stamps: dict[str, bytes] = field(default_factory=dict)
+    """For each of `files` the stamp that a checkpoint would record."""
     directories: list[str] = field(default_factory=list)
     """The directories that were entered."""
     noted: dict[str, str] = field(default_factory=dict)
@@ -61,6 +69,11 @@ class FileSurvey:
     """Whether the walk stopped at a limit."""
     unlisted: bool = False
     """Whether something is git-ignored or hidden."""
+
+    @cached_property
+    def kinds(self) -> dict[str, FileKind]:
+        """The kind of each file."""
+        return {path: classify_file(path) for path in self.files}
 
 
 class _Ignoring(NamedTuple):
@@ -158,7 +171,7 @@ class _FileWalk:
 
     def _list_directory(self, descriptor: int, path: str, rules: _Rules) -> None:
         with os.scandir(descriptor) as listing:
-            entries = sorted(listing, key=_get_name)
+            entries = sorted(listing, key=_GET_NAME)
         names = {entry.name for entry in entries}
         if path and ".git" in names:
             self.found.noted[path] = REPOSITORY
@@ -251,6 +264,7 @@ class _FileWalk:
         if stat.S_ISREG(status.st_mode):
             if status.st_nlink == 1:
                 self.found.files[path] = status.st_size
+                self.found.stamps[path] = pack_status(status)
             else:
                 self.found.noted[path] = SECOND_NAME
         elif stat.S_ISLNK(status.st_mode):
@@ -271,7 +285,3 @@ class _FileWalk:
         self.ignore_bytes += len(text)
         own = Patterns(parse_patterns(text.decode("utf-8", "surrogateescape"), MAX_PATTERNS))
         return _Rules.from_patterns(rules.hidden, (*rules.ignoring, _Ignoring(own, start))) if own else rules
-
-
-def _get_name(entry: os.DirEntry[str]) -> str:
-    return entry.name

@@ -53,6 +53,30 @@ def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:
     return _decode_text(name, data)
 
 
+def read_beginning(workspace: Path, path: str, most: int) -> tuple[FileText, int]:
+    """Return the text of the first `most` bytes of a file, in complete lines, and the size of the whole file.
+
+    A note instead of the text as `read_file` has it.
+    """
+    name = escape_surrogates(path)
+    try:
+        with open_agent_file(workspace, path) as (descriptor, size):
+            data = b"".join(safe_open.read_exactly(descriptor, min(size, most)))
+    except PermissionError:
+        return FileText(name, None, "unreadable: permission denied"), 0
+    except OSError:
+        return FileText(name, None, "not found, or not a regular file in the workspace"), 0
+    if size > most:
+        data = _cut_at_line(data)
+    return _decode_text(name, data), size
+
+
+def _cut_at_line(data: bytes) -> bytes:
+    """Remove the incomplete last line; if there is only one, an incomplete last character."""
+    end = data.rfind(b"\n") + 1
+    return data[:end] if end else data.decode("utf-8", "ignore").encode("utf-8")
+
+
 def _decode_text(name: str, data: bytes) -> FileText:
     try:
         text = data.decode("utf-8")

@@ -19,8 +19,8 @@ from logist.store.disk_usage import DiskUsage, measure_folder, measure_job
 from logist.store.listing import build_not_found_error, find_job_id, is_unpublished, list_job_ids
 
 HEAD = ("TOTAL", "WORKSPACE", "GIT", "HISTORY", "LOGS", "JOB")
-SETUP, PACKS = ".setup", ".packs"
-"""What setups have made, for all jobs; and objects of repositories, for the next ones."""
+SETUP, PACKS, WORDS = ".setup", ".packs", ".words"
+"""What setups have made, for all jobs; objects of repositories, for the next ones; and the word index."""
 
 
 @click.command("du")
@@ -31,7 +31,7 @@ SETUP, PACKS = ".setup", ".packs"
 def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) -> Output:
     """Show how much disk space jobs take, the largest first.
 
-    Without JOB, all jobs, and what is kept for later jobs (.setup and .packs). GIT are the checkpoints; what jobs share counts for the first of them.
+    Without JOB, all jobs, and what is kept for later jobs (.setup, .packs and .words). GIT are the checkpoints; what jobs share counts for the first of them.
     In a pipe, the columns are
     separated by tabs: total, workspace, checkpoints, history, logs, job. Attachments and other files are in the total; --json has all in bytes.
     To free space: `logist gc`, `logist job delete`.
@@ -43,7 +43,8 @@ def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) ->
     measured = [measure_job(folder, each, seen) for each in ids]
     measured.sort(key=lambda each: (-each.total, each.job))
     shared = {
-        name: 0 if jobs else measure_folder(os.path.join(folder, name), seen) for name in (SETUP, PACKS)
+        name: 0 if jobs else measure_folder(os.path.join(folder, name), seen)
+        for name in (SETUP, PACKS, WORDS)
     }
     total = sum(each.total for each in measured) + sum(shared.values())
     warnings = make_warnings(
@@ -55,6 +56,7 @@ def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) ->
         "jobs": [_build_row(each) for each in measured],
         "shared": shared[SETUP],
         "packs": shared[PACKS],
+        "words": shared[WORDS],
         "total": total,
     }
     if not measured and not any(shared.values()):

@@ -157,6 +157,11 @@ def test_an_unknown_model_of_a_budget_names_the_budget(desk: Desk, server: Loopb
     desk.create("a")
     ran = desk("job", "step", "a", env=ENV)
     assert (ran.code, "budget.limits.few.model: unknown model `nope`" in ran.err) == (5, True)
+    examined = desk("doctor", env=ENV)
+    assert (examined.code, "budgets: budget.limits.few.model: unknown model `nope`" in examined.out) == (
+        5,
+        True,
+    )
 
 
 def test_a_damaged_ledger_ends_with_10_and_is_repaired(desk: Desk, server: Loopback) -> None:

@@ -12,12 +12,12 @@ from logist.agents.courier import reservations
 from logist.core.history import fold
 from logist.core.model import Interaction, Kind
 from logist.core.money.budgets import NOTHING, BookedCall, Cost
-from logist.errors import Damaged, LogistError
+from logist.errors import Damaged, InvalidFile, LogistError
 from logist.jobs.base import budgets, job_reader
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.doctor.backup import Backup
-from logist.jobs.doctor.checks import FIX, Finding, damage, repairable, warning
+from logist.jobs.doctor.checks import FIX, Finding, damage, invalid, repairable, warning
 from logist.store import JobDir, list_jobs
 from logist.store.ledger import BOOK, RESERVE, SETTLE, Ledger, LedgerEntry, OpenCall
 from logist.timestamps import find_local_day
@@ -28,7 +28,11 @@ FREE_AGENTS = ("scripted", "given", "")
 
 
 def find_ledger_problems(project: ProjectContext) -> Iterator[Finding]:
-    """Verify the ledger, and find calls of deleted jobs that are still reserved."""
+    """Verify the budgets and the ledger, and find calls of deleted jobs that are still reserved."""
+    try:
+        budgets.list_budgets(project)
+    except InvalidFile as error:
+        yield invalid("budgets", f"{error.where}: {error.message}", error.fix)
     ledger = budgets.open_ledger(project)
     if not ledger.exists():
         return

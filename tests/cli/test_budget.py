@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
+from logist.core.money.budgets import Account
+from logist.store import JobDir
+from logist.store.ledger import Ledger
 from tests.cli.desk import Desk, command
 from tests.loopback import Loopback
 
@@ -180,3 +187,30 @@ def test_a_damaged_ledger_ends_with_10_and_is_repaired(desk: Desk, server: Loopb
     assert desk("run", env=ENV).code == 0
     assert len(server.requests) == 2
     assert json.loads((desk.job("b") / "state.json").read_text())["status"] == "SUCCESS"
+
+
+def test_killed_runs_and_couriers_exceed_no_budget(desk: Desk) -> None:
+    """What was sent is counted by the server itself; a call in doubt stays reserved, and an unsent one is released."""
+    with Loopback(*[{**DONE, "delay": 0.2}] * 40) as server:
+        configure(desk, server, "few: {calls: 7}")
+        ids = [f"j{number}" for number in range(12)]
+        for job_id in ids:
+            desk.create(job_id)
+        for number in range(3):
+            running = desk.started(
+                *("run", "--parallel", "4"), env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            server.wait_for(2 * number + 1)
+            running.kill()
+            running.wait()
+            for holder in (JobDir.open(desk.jobs, job_id).find_lock_holder() for job_id in ids):
+                if holder is not None and holder.courier is not None:
+                    with suppress(ProcessLookupError):
+                        os.kill(holder.courier.pid, signal.SIGKILL)
+        assert desk("run", "--wait", "0", env=ENV).code in (3, 7)
+        sums = Ledger(desk.home / "ledger").read().sums[Account("project")]
+        assert sums.get_total().calls == 7
+        assert sums.spent.calls <= len(server.requests) <= 7
+        in_doubt = sum(desk.state(job_id)["status"] == "STUCK" for job_id in ids)
+        assert sums.reserved.calls == in_doubt
+    assert desk("budget", "verify").code == 0

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from logist.agents.function import FunctionAgent
 from logist.core.model import Kind, Status
 from logist.core.model.commands import ResubmitCommand
 from logist.core.money import money, totals
@@ -27,6 +28,7 @@ from logist.store.ledger import LedgerView
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import paid, waiting_for
+from tests.jobs.test_programs import program
 from tests.jobs.test_workflow_children import given_away
 from tests.jobs.test_working import END, call, step_as_process_of, turn
 from tests.loopback import Loopback
@@ -336,3 +338,30 @@ def test_a_child_job_counts_for_the_tags_of_its_parent(bench: MakeBench) -> None
         wait = b.step(child).wait
         assert wait is not None
         assert wait.budget == "few"
+
+
+def test_an_agent_program_gets_a_part_of_a_budget_which_is_reserved_while_it_runs(bench: MakeBench) -> None:
+    b = program(budgeted(bench(), "http://127.0.0.1:9/v1", {"all": {"cost": 60}}))
+    b.create("a")
+    b.create("b")
+    assert b.step("a").wait is None
+    [reserved, settled] = budgets.open_ledger(b.project).read_entries()
+    assert reserved.cost == Cost(20 * MICROCENTS, 0, 1)  # of three agents that may run at once
+    assert settled.cost == Cost(COST, 1100, 1)
+    budgets.open_ledger(b.project).book(BookedCall("x/y/1", "x", "2026-01-02"), Cost(60 * MICROCENTS), "")
+    wait = b.step("b").wait
+    assert wait is not None
+    assert wait.budget == "all"
+
+
+def test_a_python_function_is_booked_as_it_may_call_a_paid_service(bench: MakeBench) -> None:
+    b = budgeted(bench(), "http://127.0.0.1:9/v1", {"few": {"calls": 1}})
+    used = FunctionAgent(lambda request: command())
+    b.change(agent="function", function=used)
+    for job_id in "ab":
+        b.create(job_id)
+    assert b.step("a").wait is None
+    assert read_project(b).spent.calls == 1
+    wait = b.step("b").wait
+    assert wait is not None
+    assert wait.budget == "few"

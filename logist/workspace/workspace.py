@@ -138,16 +138,16 @@ class Workspace(WorkspaceReader):
             if history != "none":
                 readable = readable_history.ReadableHistory(history, place.absolute())
                 readable_history.save_history(self.git.git_dir, readable)
-            if known is None and not clones.can_clone(origin, self.git.git_dir, source.USUAL_FILES):
-                sharing.copy_unverified(self.git, place, head)
+            # What is cloned instead of unpacked doesn't verify the objects.
+            leaving = known is None and not clones.can_clone(origin, self.git.git_dir, source.USUAL_FILES)
+            if sharing.copy_commit(self.git, place, head, known, leaving=leaving):
+                self._create_workspace(head, twin=origin)
+            else:
                 try:
                     self._create_workspace(head, twin=None, verifying=True)
                 except StorageError:
                     sharing.verify_packs(self.git)  # if that is why, its error says so
                     raise
-            else:
-                sharing.copy_commit(self.git, place, head, known)
-                self._create_workspace(head, twin=origin)
             self.start_packs = frozenset(index.name for index in packs.list_indexes(self.git.git_dir))
             return head
 

@@ -373,10 +373,19 @@ def forge(repository: Path, what: str, old: bytes, other: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("more", ["", "a name\nof two lines", ".logist~.git"])
+@pytest.mark.parametrize("least", [1, 4000])
 def test_an_object_with_other_content_than_its_name_says_is_refused(
-    tmp_path: Path, forged_repo: Path, what: str, old: bytes, other: bytes, more: str
+    tmp_path: Path,
+    forged_repo: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+    old: bytes,
+    other: bytes,
+    more: str,
+    least: int,
 ) -> None:
-    """`more`: another name in the tree; git can't store the last one, so the packs are verified instead of the files."""
+    """From `least` objects on, files are verified instead of packs, except with a name that git can't store (`more`)."""
+    monkeypatch.setattr(sharing, "_LEAST_LEFT", least)
     if more:
         (forged_repo / more).write_text("more\n")
         support.git(forged_repo, "add", "--all")

@@ -53,10 +53,16 @@ def require_as_scanned(workspace: Workspace, commit: str) -> None:
     assert replace(known.table, stamps=b"") == replace(scanned.table, stamps=b"")
     assert support.git(workspace.root, "status", "--porcelain") == ""
     assert support.git(workspace.git.git_dir, "fsck", "--full", "--strict", "--no-dangling") == ""
-    assert support.git(workspace.root, "fsck", "--full", "--strict", "--no-progress") == ""  # nothing else is in it
+    assert (
+        support.git(workspace.root, "fsck", "--full", "--strict", "--no-progress") == ""
+    )  # nothing else is in it
 
 
-def test_gits_index_tells_what_a_scan_tells(tmp_path: Path, source: Path) -> None:
+@pytest.mark.parametrize("least", [1, 4000])
+def test_gits_index_tells_what_a_scan_tells(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    monkeypatch.setattr(sharing, "_LEAST_LEFT", least)  # whether git verifies the files too
     workspace = make(tmp_path, "job")
     commit = workspace.populate(source)
     require_as_scanned(workspace, commit)

@@ -26,34 +26,33 @@ _LEAST_PART, _MOST_PARTS = 4_000, 8
 the next job that doesn't need all of it its part of the copying, and every job two processes.
 """
 _MANY_LOOSE = 6_700
+_LEAST_LEFT = 4_000
+"""From this number of objects on, verifying written files is worth the processes that it needs."""
 _MOST_SHARED = 32
 """How many packs at most a job shares with one from another commit."""
 SHALLOW = "shallow"
 """The file in which git lists the commits whose parents it doesn't have."""
 
 
-def copy_commit(git: Git, source: Path, commit: str, kept: Path | None) -> None:
+def copy_commit(git: Git, source: Path, commit: str, kept: Path | None, *, leaving: bool = False) -> bool:
     """Copy a commit, without its ancestors, from the directory `source` with the objects of a repository.
 
     git only reads there: it creates even its temporary files in the new repository. `kept` is what
     `kept_packs.find_kept` has returned: objects that are there are shared with it, or copied from there. The others are
-    verified.
+    verified. Return False if nothing has verified them: with `leaving`, many are left to the caller, which must do that.
     """
     if kept is not None:
         try:
             _copy_commit_with(git, source, commit, kept)
-            return
+            return True
         except (OSError, StorageError):  # another command may just have removed them
             for file in (*git.git_dir.glob("pack-*"), *(git.git_dir / PACKS).iterdir()):
                 file.unlink()
-    for pack in _pack_commit(git, source, commit, git.git_dir):
-        _move_verified(git, pack)
-
-
-def copy_unverified(git: Git, source: Path, commit: str) -> None:
-    """Do the same without verifying that the objects have the content that their names say: the caller must do that."""
-    for pack in _pack_commit(git, source, commit, git.git_dir):
-        _move_pack(git, pack)
+    made = _pack_commit(git, source, commit, git.git_dir)
+    is_left = leaving and sum(packs.count_objects(pack.with_suffix(".idx")) for pack in made) >= _LEAST_LEFT
+    for pack in made:
+        (_move_pack if is_left else _move_verified)(git, pack)
+    return not is_left
 
 
 def verify_packs(git: Git) -> None:

@@ -314,6 +314,8 @@ def budget(run: Run) -> None:
             run.check(problems, f"round {number + 1}")
             totals.append(total)
             shutil.rmtree(place)
+            if number % 50 == 49:
+                run.say(f"  {number + 1} of {rounds} rounds")
     run.notes.append(f"{processes} processes, {min(totals)} to {max(totals)} of {CAP} used")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from logist.config.key_names import SHIPPED_KEYS
@@ -25,26 +25,48 @@ class ProviderEntry(Frozen):
     """`openai`: chat completions, which most providers offer; `anthropic`: Anthropic's messages."""
 
 
-SHIPPED_PROVIDERS: Mapping[str, ProviderEntry] = {
-    "anthropic": ProviderEntry(
-        base_url="https://api.anthropic.com", api_key_env=SHIPPED_KEYS["anthropic"], protocol="anthropic"
-    ),
-    "deepseek": ProviderEntry(base_url="https://api.deepseek.com/v1", api_key_env=SHIPPED_KEYS["deepseek"]),
-    "gemini": ProviderEntry(
-        base_url="https://generativelanguage.googleapis.com/v1beta/openai", api_key_env=SHIPPED_KEYS["gemini"]
-    ),
-    "groq": ProviderEntry(base_url="https://api.groq.com/openai/v1", api_key_env=SHIPPED_KEYS["groq"]),
-    "llamacpp": ProviderEntry(base_url="http://127.0.0.1:8080/v1"),
-    "lmstudio": ProviderEntry(base_url="http://127.0.0.1:1234/v1"),
-    "mistral": ProviderEntry(base_url="https://api.mistral.ai/v1", api_key_env=SHIPPED_KEYS["mistral"]),
-    "ollama": ProviderEntry(base_url="http://127.0.0.1:11434/v1"),
-    "openai": ProviderEntry(base_url="https://api.openai.com/v1", api_key_env=SHIPPED_KEYS["openai"]),
-    "openrouter": ProviderEntry(
-        base_url="https://openrouter.ai/api/v1", api_key_env=SHIPPED_KEYS["openrouter"]
-    ),
-    "vllm": ProviderEntry(base_url="http://127.0.0.1:8000/v1"),
-    "xai": ProviderEntry(base_url="https://api.x.ai/v1", api_key_env=SHIPPED_KEYS["xai"]),
-}
+class _EntriesOnUse(Mapping[str, ProviderEntry]):
+    """Providers whose models are made when they are used: a command uses one or none of them."""
+
+    def __init__(self, written: Mapping[str, dict[str, Any]]) -> None:
+        self._written = written
+        self._made: dict[str, ProviderEntry] = {}
+
+    def __getitem__(self, name: str) -> ProviderEntry:
+        if name not in self._made:
+            self._made[name] = ProviderEntry(**self._written[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._written)
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+
+SHIPPED_PROVIDERS: Mapping[str, ProviderEntry] = _EntriesOnUse(
+    {
+        "anthropic": {
+            "base_url": "https://api.anthropic.com",
+            "api_key_env": SHIPPED_KEYS["anthropic"],
+            "protocol": "anthropic",
+        },
+        "deepseek": {"base_url": "https://api.deepseek.com/v1", "api_key_env": SHIPPED_KEYS["deepseek"]},
+        "gemini": {
+            "base_url": "https://generativelanguage.googleapis.com/v1beta/openai",
+            "api_key_env": SHIPPED_KEYS["gemini"],
+        },
+        "groq": {"base_url": "https://api.groq.com/openai/v1", "api_key_env": SHIPPED_KEYS["groq"]},
+        "llamacpp": {"base_url": "http://127.0.0.1:8080/v1"},
+        "lmstudio": {"base_url": "http://127.0.0.1:1234/v1"},
+        "mistral": {"base_url": "https://api.mistral.ai/v1", "api_key_env": SHIPPED_KEYS["mistral"]},
+        "ollama": {"base_url": "http://127.0.0.1:11434/v1"},
+        "openai": {"base_url": "https://api.openai.com/v1", "api_key_env": SHIPPED_KEYS["openai"]},
+        "openrouter": {"base_url": "https://openrouter.ai/api/v1", "api_key_env": SHIPPED_KEYS["openrouter"]},
+        "vllm": {"base_url": "http://127.0.0.1:8000/v1"},
+        "xai": {"base_url": "https://api.x.ai/v1", "api_key_env": SHIPPED_KEYS["xai"]},
+    }
+)
 OTHER_NAMES = {"hosted_vllm": "vllm", "lm_studio": "lmstudio", "ollama_chat": "ollama"}
 """Names that litellm uses for some of them."""
 

@@ -74,7 +74,7 @@ def _read_kernel_version() -> tuple[int, ...]:
 def _count_unwritten_bytes() -> int:
     """How many bytes the machine has not written to its disks yet; sys.maxsize if that is unknown."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
+        with open("/proc/meminfo", encoding="utf-8") as lines:
             sizes = dict(line.split(":") for line in lines)
         return sum(int(sizes[name].split()[0]) * 1024 for name in ("Dirty", "Writeback"))
     except (OSError, ValueError, KeyError):

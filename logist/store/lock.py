@@ -343,7 +343,7 @@ def _is_listed(folder: Path) -> bool:
     """
     try:
         file = os.stat(folder, follow_symlinks=False)
-        with open("/proc/locks", encoding="ascii") as locks:
+        with open("/proc/locks", encoding="utf-8") as locks:
             held = [line.split() for line in locks]
     except OSError:
         return False

@@ -361,7 +361,7 @@ def test_a_file_without_room_for_its_text_is_listed(root: Path) -> None:
         "rosebud0.txt": 900, "rosebud1.txt": 0, "rosebud2.txt": 300, "rosebud3.txt": 0
     }  # fmt: skip
     assert {one.file.note for one in found if one.file.text is None} == {
-        "text not shown: the texts of the other files take all the room"
+        "text not shown: no room left"
     }
     assert all(one.reason == "name contains rosebud" for one in found)
 

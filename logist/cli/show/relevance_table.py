@@ -10,6 +10,7 @@ from logist.cli.show.output import Line, StyledText
 from logist.core.prompt.prompt_parts import escape_unprintable
 from logist.core.text.columns import count_columns
 from logist.quick_tuple import NamedTuple
+from logist.workspace.context import showing
 
 if TYPE_CHECKING:
     from logist.core.prompt.budget import BudgetRow
@@ -142,7 +143,7 @@ def _format_file(file: ExplainedFile) -> Iterator[Line]:
     for factor in each.factors:
         yield (_INDENT, StyledText(f"times {factor.value:g}: {factor.why}", "dim"))
     if file.note:
-        yield f"{_INDENT}{file.note}"
+        yield f"{_INDENT}{file.note.replace(showing.FOR_AGENTS, '')}"
 
 
 def _group_points(points: Sequence[WordPoints]) -> Mapping[str, list[WordPoints]]:

@@ -243,7 +243,7 @@ def _build_data(shown: _Preview) -> dict[str, Any]:
                 for each in report.chosen
                 if each.file.text is None
             ],
-            "in_parts": _list_files_in_parts(report),
+            "in_parts": report.list_files_in_parts(),
             "below_limit": report.count_below_limit(),
             "below_floor": report.count_below_floor(),
             "cut_tokens": sum(row.whole - row.tokens for row in plan.table),
@@ -253,11 +253,6 @@ def _build_data(shown: _Preview) -> dict[str, Any]:
         "reason": "",
         "next_command": advice.next_command(shown.status, job=shown.job),
     }
-
-
-def _list_files_in_parts(report: SearchReport) -> list[str]:
-    """List the relevant files of which the prompt has only parts."""
-    return [each.file.path for each in report.chosen if each.file.text is not None and each.file.note]
 
 
 def _to_cents(microcents: int | None) -> float | None:
@@ -347,7 +342,7 @@ def _format_table(shown: _Preview) -> list[str]:
     has_prices = not shown.free and shown.price_tokens(1) is not None
     head = ("tokens", *(("price",) if has_prices else ()), "priority", "from", "cut", "part")
     cells = [head]
-    in_parts = {f"relevant:{path}" for path in _list_files_in_parts(shown.report)}
+    in_parts = {f"relevant:{path}" for path in shown.report.list_files_in_parts()}
     for row in shown.plan.table:
         tokens, *others = _format_cells(row, in_parts=row.source in in_parts)
         price = shown.price_tokens(row.tokens) if has_prices else None

@@ -18,6 +18,8 @@ from logist.workspace.files import file_names, safe_open
 if TYPE_CHECKING:  # commands that only compare a workspace need no models
     from logist.core.model import Evidence
 
+UNREADABLE = "unreadable: permission denied"
+
 
 def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
     """Check whether `path` is a regular file without hard links in the workspace, and hash it (sha256; no hash above
@@ -59,7 +61,7 @@ def _read_text(workspace: Path, path: str, most: int, *, is_cut: bool) -> tuple[
                 return FileText(name, None, f"too large: {size} bytes, the limit is {most}"), size
             data = b"".join(safe_open.read_exactly(descriptor, min(size, most)))
     except PermissionError:
-        return FileText(name, None, "unreadable: permission denied"), 0
+        return FileText(name, None, UNREADABLE), 0
     except OSError:
         return FileText(name, None, "not found, or not a regular file in the workspace"), 0
     if size > most:

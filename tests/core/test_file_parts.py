@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from logist.core.relevance import Task, file_parts
 from logist.core.relevance.file_parts import Matches, show_file
 from logist.core.relevance.mentions import find_lines
+from logist.core.relevance.outline import list_definitions
 from logist.core.relevance.words import find_keywords
 from logist.core.secrets.redact import redact
 
@@ -362,6 +363,13 @@ def test_whatever_the_text_is_the_room_is_kept_and_the_lines_are_its_own(
 )
 def test_hostile_files_end(text: str) -> None:
     assert len(show_file(text, matches("Charge and log"), 5_000).text) <= 5_000
+
+
+def test_of_very_many_headings_the_first_are_enough() -> None:
+    lines = ["# Log"] * 50_000
+    found = list_definitions(b"", lines, [], headings=True)
+    assert len(found) == 20_000
+    assert found[-1].last == 49_999
 
 
 @pytest.mark.parametrize(

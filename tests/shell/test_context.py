@@ -438,10 +438,32 @@ def test_of_a_file_of_many_megabytes_the_beginning_is_searched(
     huge, line = relevant(root, f"{MARK}: see huge.txt and line.txt")
     assert f"10001  {MARK}\n" in (huge.file.text or "")
     assert huge.file.note == (
-        "parts of the first 14,285 lines of a file of 140,008 bytes, with line numbers; read the file for the rest"
+        "parts of the first 11,554 lines of a file of 140,008 bytes, with line numbers; read the file for the rest"
     )
     assert (line.file.text or "").startswith("1  ééé")
-    assert (line.file.text or "").endswith("(50,000 characters)")
+    assert (line.file.text or "").endswith("(33,615 characters)")
+
+
+def test_a_secret_at_the_end_of_the_beginning_of_a_file_is_not_shown(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first half is not recognized as a secret."""
+    monkeypatch.setattr(showing, "MAX_FILE_BYTES", 100_000)
+    secret = "correct-horse-battery-staple"
+    before = f"let a = 1; {MARK} = '"
+    write(root, "bundle.js", text=f"{before:>99990}{secret}'; {'x' * 20_000}")
+    redact = partial(secrets.redact, secrets=[secret], keep_lines=True)
+    shown = relevant(root, MARK, redact=lambda text: redact(text)[0])
+    assert [each.file.path for each in shown] == ["bundle.js"]
+    assert "let a" not in (shown[0].file.text or "")
+    assert secret[:9] not in (shown[0].file.text or "")
+
+
+def test_the_end_of_the_beginning_of_a_key_file_is_not_shown(root: Path) -> None:
+    secret = "two-lines-of-a\nlong-passphrase"
+    write(root, "Dockerfile", text=f"FROM scratch\n{'#' * 65_500}\n{secret}\n")
+    redact = partial(secrets.redact, secrets=[secret], keep_lines=True)
+    assert "two-lines" not in excerpts(root, redact=lambda text: redact(text)[0])
 
 
 def test_huge_files_and_binaries_are_not_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

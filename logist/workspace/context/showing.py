@@ -43,7 +43,10 @@ class PromptReader:
         from logist.core.relevance.file_parts import Matches, show_file  # noqa: PLC0415 - many prompts have no large file
 
         matches = Matches(find_keywords(self.task), find_lines(self.task, path))
-        parts = show_file(self.redact(file.text), matches, room, headings=kinds.classify_file(path).prose)
+        text = self.redact(file.text)
+        if size > most:
+            text = agent_files.drop_uncertain_end(text)
+        parts = show_file(text, matches, room, headings=kinds.classify_file(path).prose)
         if not parts.text:
             return too_large
         return FileText(file.path, parts.text, _describe_parts(parts.total, size, most))

@@ -463,6 +463,13 @@ def test_hostile_files_end(text: str) -> None:
     assert len(show_file(text, matches("Charge and log"), 5_000).text) <= 5_000
 
 
+def test_of_very_many_headings_the_first_are_enough() -> None:
+    lines = ["# Log"] * 50_000
+    found = list_definitions(b"", lines, [], headings=True)
+    assert len(found) == 20_000
+    assert found[-1].last == 49_999
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [

@@ -166,6 +166,25 @@ def test_a_broken_settings_file_is_no_error(name: str, text: str) -> None:
     assert text[:20].strip() in excerpt(name, text) or text in ("[1]", '"x"')
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Cargo.toml", f"build = 0x{'f' * 5_000}"),
+        ("Cargo.toml", f"build = [0x{'f' * 5_000}]"),
+        ("Cargo.toml", f"{'.'.join(['a'] * 30_000)} = 1"),
+    ],
+    ids=["number", "list", "key"],
+)
+def test_what_takes_too_long_or_cannot_be_written_is_shown_unread(name: str, text: str) -> None:
+    assert text[:20] in excerpt(name, text)
+
+
+def test_no_depth_of_a_settings_file_is_an_error() -> None:
+    """Near the limit of recursion, a value can still be read, but not be written."""
+    for depth in range(850, 1_000):
+        assert "[[" in excerpt("package.json", f'{{"a": {"[" * depth}{"]" * depth}}}')
+
+
 def test_a_copy_is_shown_once_and_files_without_useful_lines_are_not() -> None:
     files = choose_key_files(["AGENTS.md", "CLAUDE.md", "Makefile", "README.md"])
     shown = format_key_files((file, "" if file.path == "README.md" else "Be kind.\n") for file in files)

@@ -48,6 +48,10 @@ class SearchReport:
         others = sorted(scores.keys() - named, key=lambda path: (-scores[path], path))
         return {path: rank for rank, path in enumerate((*self.named, *others), 1)}
 
+    def list_files_in_parts(self) -> list[str]:
+        """List the chosen files of which the prompt has only parts."""
+        return [each.file.path for each in self.chosen if each.file.text is not None and each.file.note]
+
     def count_below_limit(self) -> int:
         """Return how many files are worth listing, but are more than the limit."""
         return sum(score >= self.ranking.floor for score in self._list_unlisted_scores())

@@ -238,20 +238,25 @@ _FIRST = (
 def _summarize_json(text: str) -> Iterable[str]:
     try:
         tree = json.loads(text)
+        return [*_summarize(tree)] if isinstance(tree, dict) else []
     except (ValueError, RecursionError):
         return _strip_comments(text)
-    return _summarize(tree) if isinstance(tree, dict) else []
 
 
 def _summarize_toml(text: str) -> Iterable[str]:
     import tomllib  # noqa: PLC0415 - takes long to load, and many repositories have no such file
 
+    # The time for a key such as `a.b.c` grows with the square of its length.
+    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+        return _strip_comments(text)
     try:
-        return _summarize(tomllib.loads(text))
+        # Not only reading can fail: a number can be too long to be written in decimal.
+        return [*_summarize(tomllib.loads(text))]
     except (ValueError, RecursionError):
         return _strip_comments(text)
 
 
+_MOST_DOTS = 300
 _WORTH_KNOWING = compile_on_use(r"test|lint|build|check|type|format|start|dev")
 
 

@@ -121,6 +121,8 @@ def _list_headings(lines: Sequence[str]) -> list[Definition]:
             is_fenced = not is_fenced
         elif not is_fenced and (match := _HEADING.match(line)):
             names[number] = match
+            if len(names) >= _MAX_FOUND:
+                break
     ends = [*(number - 1 for number in [*names][1:]), len(lines) - 1]
     return [
         Definition(match[2], number, end, len(match[1]) - 1)

@@ -113,6 +113,8 @@ def _explain_unlisted(root: Path, report: SearchReport, path: str, size: int) ->
         return "binary, by its name: not searched"
     if score < ranking.floor and score:
         return f"its score is below {ranking.floor:.2f}, a tenth of the best"
+    if report.limit < 1:
+        return "no files are listed (context.relevant_files_limit: 0)"
     rank = report.ranks.get(path)
     if rank and rank > report.limit:
         return f"rank {rank}: at most {report.limit} are listed (context.relevant_files_limit)"

@@ -30,6 +30,7 @@ from logist.config.sections import (
     SHIPPED_MODELS,
     Above,
     Answers,
+    BudgetRules,
     ContextRules,
     Count,
     HistoryRules,
@@ -63,6 +64,7 @@ class Settings(Frozen):
     """Everything that can be configured, with the defaults."""
 
     limits: ConfiguredLimits = ConfiguredLimits()
+    budget: BudgetRules = BudgetRules()
     review: Review = Review()
     approval: Approval | None = None
     """None: the mode of the review decides, see `choose_approval`."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core.relevance.key_files import MAX_BYTES, choose_key_files, format_key_files
+from logist.core.relevance.key_files import MAX_BYTES, MOST_FILES, choose_key_files, format_key_files
 
 README = """\
 <p align="center">
@@ -190,6 +190,20 @@ def test_a_copy_is_shown_once_and_files_without_useful_lines_are_not() -> None:
     shown = format_key_files((file, "" if file.path == "README.md" else "Be kind.\n") for file in files)
     assert shown == "Excerpts of key files:\n\nAGENTS.md:\n```\nBe kind.\n```"
     assert format_key_files([]) == ""
+
+
+def test_lines_without_words_are_not_shown() -> None:
+    text = "Shop\n====\n\n[pears]: https://pears.example\n.. image:: shop.png\nSells pears.\n"
+    assert excerpt("README.rst", text).split("```")[1].split() == ["Shop", "Sells", "pears."]
+
+
+def test_of_deep_settings_the_names_are_shown() -> None:
+    text = json.dumps({"compile": {"targets": {"linux": {"arch": "arm", "strip": True}}}})
+    assert "\ncompile.targets.linux: arch, strip\n" in excerpt("deno.json", text)
+
+
+def test_key_files_are_few() -> None:
+    assert len(choose_key_files([f"{number}.csproj" for number in range(MOST_FILES + 1)])) == MOST_FILES
 
 
 def test_escapes_do_not_bring_in_control_characters() -> None:

@@ -35,10 +35,10 @@ def choose_key_files(paths: Iterable[str]) -> list[KeyFile]:
     """Return the key files among the files of a workspace, the most important first, without those that may contain keys."""
     ranked = []
     for path in paths:
-        rank = _rank(path) if "/" not in path or path.startswith(_FOLDERS) else None
-        if rank is not None and not kinds.classify_file(path).secret:
-            number, most, excerpt = rank
-            ranked.append((number, path.count("/"), path, KeyFile(path, most, excerpt)))
+        rule = _classify_key_file(path) if "/" not in path or path.startswith(_FOLDERS) else None
+        if rule is not None and not kinds.classify_file(path).secret:
+            rank, most, excerpt = rule
+            ranked.append((rank, path.count("/"), path, KeyFile(path, most, excerpt)))
     ranked.sort(key=lambda each: each[:3])
     return [file for *_, file in ranked][:MOST_FILES]
 
@@ -92,14 +92,14 @@ _LIKELY_WORKFLOW = compile_on_use(
 """Of many workflows, those that build and test mostly have such a name."""
 _BUILDING = """\
 package.json composer.json pyproject.toml cargo.toml go.mod gemfile pom.xml build.gradle build.gradle.kts build.sbt
-mix.exs pubspec.yaml cmakelists.txt meson.build deno.json project.clj package.swift"""
+mix.exs pubspec.yaml cmakelists.txt meson.build deno.json project.clj"""
 _MANIFESTS = frozenset(_BUILDING.split())
 _INSTRUCTIONS = frozenset(("agents.md", "claude.md"))
-_TARGETS = frozenset(("makefile", "gnumakefile", "justfile"))
+_TARGETS = frozenset(("makefile", "justfile"))
 _UNLIKELY = frozenset(("manifest.in", "requirements.txt", "flake.nix", "workspace"))
 
 
-def _rank(path: str) -> tuple[int, int, Callable[[str], Iterable[str]]] | None:
+def _classify_key_file(path: str) -> tuple[int, int, Callable[[str], Iterable[str]]] | None:
     """Return how important a key file is (0 is the most), the size of its excerpt, and how that is made."""
     above, _, name = path.rpartition("/")
     low = name.lower()

@@ -114,6 +114,10 @@ class ProjectContext:
     """How the steward gives commands, as decisions record it."""
     may_sign: bool = True
     """Whether decisions may be signed with this user's key: on the page, other people can decide too."""
+    run_id: str = ""
+    """The name of this `logist run`; it begins with its day. Empty for other commands."""
+    max_cost: int | None = None
+    """What all jobs of this run together may cost, in microcents."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
 

@@ -18,6 +18,8 @@ from logist.workspace.files import file_names, safe_open
 if TYPE_CHECKING:  # commands that only compare a workspace need no models
     from logist.core.model import Evidence
 
+UNREADABLE = "unreadable: permission denied"
+
 
 def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
     """Check whether `path` is a regular file without hard links in the workspace, and hash it (sha256; no hash above
@@ -40,17 +42,7 @@ def hash_evidence(workspace: Path, path: str, max_bytes: int) -> tuple[bool, str
 
 def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:
     """Return the text of a file of at most `max_bytes`, or a note that depends only on the workspace."""
-    name = escape_surrogates(path)
-    try:
-        with open_agent_file(workspace, path) as (descriptor, size):
-            if size > max_bytes:
-                return FileText(name, None, f"too large: {size} bytes, the limit is {max_bytes}")
-            data = b"".join(safe_open.read_exactly(descriptor, size))
-    except PermissionError:
-        return FileText(name, None, "unreadable: permission denied")
-    except OSError:
-        return FileText(name, None, "not found, or not a regular file in the workspace")
-    return _decode_text(name, data)
+    return _read_text(workspace, path, max_bytes, is_cut=False)[0]
 
 
 def read_beginning(workspace: Path, path: str, most: int) -> tuple[FileText, int]:
@@ -59,12 +51,18 @@ def read_beginning(workspace: Path, path: str, most: int) -> tuple[FileText, int
     A note instead of the text as `read_file` has it. If the file is larger, remove secrets from the text, and then call
     `drop_uncertain_end`.
     """
+    return _read_text(workspace, path, most, is_cut=True)
+
+
+def _read_text(workspace: Path, path: str, most: int, *, is_cut: bool) -> tuple[FileText, int]:
     name = escape_surrogates(path)
     try:
         with open_agent_file(workspace, path) as (descriptor, size):
+            if size > most and not is_cut:
+                return FileText(name, None, f"too large: {size} bytes, the limit is {most}"), size
             data = b"".join(safe_open.read_exactly(descriptor, min(size, most)))
     except PermissionError:
-        return FileText(name, None, "unreadable: permission denied"), 0
+        return FileText(name, None, UNREADABLE), 0
     except OSError:
         return FileText(name, None, "not found, or not a regular file in the workspace"), 0
     return _decode_text(name, data if size <= most else _drop_last_character(data)), size

@@ -232,14 +232,6 @@ def test_why_the_files_were_picked(desk: Desk, snapshot: SnapshotAssertion) -> N
     assert "hunter2" not in f"{ran.out}{found}"
 
 
-def test_why_no_file_is_listed_if_none_may_be(desk: Desk) -> None:
-    poems(desk)
-    desk.settings("context: {relevant_files_limit: 0}\n")
-    out = desk("job", "preview", "j1", "--why", "--file", "poem.py").out
-    assert "No files are searched: context.relevant_files_limit is 0." in out
-    assert "not listed: no files are listed (context.relevant_files_limit: 0)" in out
-
-
 def test_why_a_file_was_not_picked(desk: Desk, snapshot: SnapshotAssertion) -> None:
     poems(desk)
     names = ("tests/test_poem.py", "b.txt", "uv.lock", "gone.py", ".env", "poem.py")

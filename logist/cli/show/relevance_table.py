@@ -92,9 +92,7 @@ def _build_file(file: ExplainedFile) -> dict[str, Any]:
 def format_relevance(report: SearchReport, files: Sequence[ExplainedFile]) -> Iterator[Line]:
     """Yield the words of the task, then a block of lines for each file."""
     words = report.ranking.words
-    if report.limit < 1:
-        yield "No files are searched: context.relevant_files_limit is 0."
-    elif words:
+    if words:
         yield "Words of the task, each with its weight and the number of files that contain it:"
         yield from _wrap_items([f"{each.word} {each.weight:.2f} ({each.files:,})" for each in words])
     else:

@@ -115,8 +115,6 @@ def _explain_unlisted(root: Path, report: SearchReport, path: str, size: int) ->
     also = f"; its text was {unsearched}" if unsearched else ""
     if score < ranking.floor and score:
         return f"its score is below {ranking.floor:.2f}, a tenth of the best{also}"
-    if report.limit < 1:
-        return "no files are listed (context.relevant_files_limit: 0)"
     rank = report.ranks.get(path)
     if rank and rank > report.limit:
         return f"rank {rank}: at most {report.limit} are listed (context.relevant_files_limit){also}"

@@ -117,12 +117,25 @@ def test_keywords_are_few_and_the_same_each_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a" * 300_000, "a_" * 150_000, "aB" * 150_000, "`" * 300_000, "./" * 150_000, "(" * 300_000]
+    "text",
+    [
+        "a" * 300_000,
+        "a_" * 150_000,
+        "aB" * 150_000,
+        "a." * 100_000,
+        "`" * 300_000,
+        "./" * 150_000,
+        "(" * 300_000,
+        " ".join(f"`name{number}`" for number in range(3_000)),
+        " ".join(f"{'x/' * 200}{number}/b.py" for number in range(20)),
+    ],
+    ids=lambda text: text[:4],
 )
 def test_no_text_takes_long(text: str) -> None:
     began = time.process_time()
     find_keywords(Task(text, text, text, (text,)))
-    find_mentions(Task(text, text, text, (text,)), ["a/b.py"], ["a"])
+    places = [f"{number}/a" for number in range(10_000)]
+    find_mentions(Task(text, text, text, (text,)), [f"{place}/b.py" for place in places], places)
     assert time.process_time() - began < 3
 
 

@@ -98,6 +98,8 @@ class Effect(StrEnum):
     """Merge work without a person, or with fewer checks than the user wants."""
     SPEND = "spend"
     """Spend more than a budget in the user's own config allows."""
+    SHOW = "show"
+    """Show agents what was removed from the user's repository."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ class Trust:
 
         Includes merging if the config merges automatically: better to ask before the work is paid for.
         """
-        self._require_allowed({Effect.RUN, Effect.SPEND, *([Effect.MERGE] if self.merges else [])})
+        merging = [Effect.MERGE] if self.merges else []
+        self._require_allowed({Effect.RUN, Effect.SPEND, Effect.SHOW, *merging})
 
     def require_to_show_history(self) -> None:
         """Raise InvalidFile if the project shows past commits to agents, and the user has not allowed what it does."""
@@ -229,10 +232,14 @@ class Trust:
         changed = [
             claim for claim in powers if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
         ]
+        own_reasons = {Effect.SPEND: SPENDS, Effect.SHOW: SHOWS}
         by_reason = {
-            NEW: [claim.key for claim in new if claim.effect is not Effect.SPEND],
-            CHANGED: [claim.key for claim in changed if claim.effect is not Effect.SPEND],
-            SPENDS: [claim.key for claim in (*new, *changed) if claim.effect is Effect.SPEND],
+            NEW: [claim.key for claim in new if claim.effect not in own_reasons],
+            CHANGED: [claim.key for claim in changed if claim.effect not in own_reasons],
+            **{
+                reason: [claim.key for claim in (*new, *changed) if claim.effect is effect]
+                for effect, reason in own_reasons.items()
+            },
             # Templates are read only when one is used, and without one, no job is as it was.
             REMOVED: []
             if all(key.startswith(TEMPLATES) for key in claimed)
@@ -263,10 +270,11 @@ class Trust:
             os.replace(new_file, folder / TRUSTED_FILE)
 
 
-_CAN = "can run programs, reach other hosts, show past commits to agents, or merge work without asking you;"
+_CAN = "can run programs, reach other hosts, or merge work without asking you;"
 NEW = f"{_CAN} you haven't allowed this yet"
 CHANGED = f"{_CAN} this changed since you allowed it"
 SPENDS = "allows to spend more than your own config does; you haven't allowed this yet"
+SHOWS = "lets agents read past commits, which may contain secrets that were removed later; you haven't allowed this yet"
 REMOVED = "was removed since you allowed the rest of this config"
 OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checked fewer keys"
 
@@ -367,7 +375,7 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
         case ("on_doubt",):
             return None if value == "stuck" else Effect.RUN
         case ("workspace", "history"):  # past commits may hold secrets that were removed later
-            return None if value == "none" else Effect.RUN
+            return None if value == "none" else Effect.SHOW
         case ("approval",):
             return None if value in ("end", "each") else Effect.MERGE
         case ("review", "mode"):

@@ -78,8 +78,8 @@ def test_a_project_shows_past_commits_only_after_a_person_allowed_it(
     refused = desk(*create, "j1", env=user)
     assert refused.code == 5
     assert refused.err.splitlines()[-1] == (
-        f"error: {desk.home / 'config.yaml'}: `workspace.history` can run programs, reach other hosts, show past "
-        "commits to agents, or merge work without asking you; you haven't allowed this yet "
+        f"error: {desk.home / 'config.yaml'}: `workspace.history` lets agents read past commits, which may contain "
+        "secrets that were removed later; you haven't allowed this yet "
         "(check it, then run: logist trust)"
     )
     assert desk.tree() == before

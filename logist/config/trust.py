@@ -300,10 +300,12 @@ def read_trust(
 def _find_config_claims(loaded: LoadedSettings) -> Iterable[Claim]:
     """Yield the keys that a file of the project sets to a different value than without the project."""
     below = _collect_leaves(loaded.below.model_dump(mode="json"))
+    limits_cost = any(limit.cost is not None for limit in loaded.below.budget.limits.values())
     for path, value in _collect_leaves(loaded.settings.model_dump(mode="json")).items():
         file = loaded.sources.get(".".join(path), "")
         before = below.get(path, MISSING)
-        if file in loaded.project_files and before != value and not _is_harmless(path):
+        is_harmless = _is_harmless(path) and not (limits_cost and _concerns_spending(path))
+        if file in loaded.project_files and before != value and not is_harmless:
             yield Claim(path, value, file, _find_effect(path, value, loaded))
 
 
@@ -353,6 +355,16 @@ def _is_harmless(path: FieldPath) -> bool:
     )
 
 
+def _concerns_spending(path: FieldPath) -> bool:
+    """Whether a key is a budget, or can make calls look cheaper to budgets than they are."""
+    match path:
+        case ("budget", *_) | ("allow_unknown_price",):
+            return True
+        case ("models", _, field):
+            return field == "price" or field in PRICES
+    return False
+
+
 def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect | None:
     """Return what a value can cause."""
     match path:
@@ -372,8 +384,8 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
             return None if value is False else Effect.MERGE
         case ("review", "checks", name, field):
             return _find_check_effect(field, value, name, loaded.below)
-        case ("budget", *fields):
-            return None if _is_stricter_budget(fields, value, loaded.below) else Effect.SPEND
+        case _ if _concerns_spending(path):
+            return None if _spends_no_more(path, value, loaded) else Effect.SPEND
     return None if _is_harmless_address(path, value, loaded.settings) else Effect.RUN
 
 
@@ -399,6 +411,23 @@ def _find_check_effect(field: str, value: Any, name: str, below: Settings) -> Ef
         return Effect.RUN
     is_own = below.review.checks.get(name) != CHECKS.get(name)
     return Effect.MERGE if is_own and (field == "command" or value != stricter[field]) else None
+
+
+def _spends_no_more(path: FieldPath, value: Any, loaded: LoadedSettings) -> bool:
+    """Whether a value doesn't let calls cost more than the user's own budgets allow."""
+    match path:
+        case ("budget", *fields):
+            return _is_stricter_budget(fields, value, loaded.below)
+        case ("models", name, field):
+            return _is_no_cheaper(name, field, value, loaded)
+    return not value
+
+
+def _is_no_cheaper(model: str, field: str, value: Any, loaded: LoadedSettings) -> bool:
+    """Whether a price is at least the one in the user's own config, or calls of the model cost nothing anyway."""
+    known = getattr(loaded.below.models.get(model), field, None)
+    is_higher = isinstance(value, float) and isinstance(known, float) and value >= known
+    return is_higher or _is_local_model(model, loaded.settings)
 
 
 def _is_stricter_budget(fields: list[str], value: Any, below: Settings) -> bool:

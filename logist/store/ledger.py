@@ -31,6 +31,8 @@ FOLDER = "ledger"
 """The directory of the ledger, in the home of a project."""
 LEDGER = "ledger.json"
 TOTALS = "totals.json"
+DRAFT = "draft"
+"""A directory in which a repair writes the ledger, before it replaces the damaged one."""
 REPAIR = "to restore what the histories of the jobs prove: logist doctor --fix"
 ROTATE_AT = 16_000_000
 """Bytes at which `ledger.json` is compressed and a new one is begun."""
@@ -200,12 +202,22 @@ class Ledger:
         written = [_dump_entry(entry) for entry in entries]
         _create_folder(self.folder)
         with self._hold_lock():
-            with files.convert_os_errors(self.folder):
-                for path in self.list_files():
-                    os.unlink(path)
-            history.create_history(self.folder / LEDGER)
+            # Complete in another directory first: if this is interrupted, the damaged ledger is still there.
+            draft = self.folder / DRAFT
+            files.remove_tree(draft)
+            files.ensure_directory(draft)
+            history.create_history(draft / LEDGER)
             if written:
-                _load_book(self.folder).append(*written)
+                _load_book(draft).append(*written)
+            with files.convert_os_errors(self.folder):
+                with suppress(FileNotFoundError):
+                    os.unlink(self.folder / TOTALS)
+                os.replace(draft / LEDGER, self.folder / LEDGER)
+                for path in self.list_files():
+                    if path.name not in (LEDGER, TOTALS):
+                        os.unlink(path)
+            files.sync_directory(self.folder)
+            files.remove_tree(draft)
         return len(written)
 
     @contextmanager
@@ -346,7 +358,11 @@ def _is_new(folder: Path) -> bool:
     """Whether the ledger was not begun yet. Raises Damaged if its file is missing, although it was begun."""
     if os.path.lexists(folder / LEDGER):
         return False
-    if os.path.lexists(folder / TOTALS):
+    with files.convert_os_errors(folder):
+        was_begun = any(
+            name == TOTALS or name.startswith(f"{Path(LEDGER).stem}.") for name in os.listdir(folder)
+        )
+    if was_begun:
         raise Damaged(f"{LEDGER} is missing", where=str(folder / LEDGER))
     return True
 

@@ -9,14 +9,18 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from logist.config.environment import Environment
 from logist.core.money.amounts import MICROCENTS
 from logist.core.money.budgets import Account
+from logist.jobs.base import project_opening
 from logist.store import JobDir
 from logist.store.ledger import Ledger
 from tests.cli.desk import Desk, command
+from tests.jobs.test_paid import waiting_for
 from tests.loopback import Loopback
 
 DONE = {"text": command(), "usage": {"input": 1000, "output": 8000}}
@@ -63,6 +67,51 @@ def test_a_job_whose_budget_is_used_up_is_listed_with_the_budgets_name(desk: Des
     assert desk("run", env=ENV).code == 0
     assert len(server.requests) == 2
     assert desk("inbox").code == 0
+
+
+def test_a_run_that_watches_keeps_to_a_budget_that_is_changed_meanwhile(desk: Desk, server: Loopback) -> None:
+    configure(desk, server, "few: {calls: 1}")
+    config = desk.home / "config.yaml"
+    config.write_text(f"{config.read_text()}poll_interval_seconds: 1\n")
+    for job_id in ("a", "b"):
+        desk.create(job_id)
+    with desk.started(
+        *("run", "--watch", "--parallel", "1"),
+        env=ENV,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        try:
+            waiting_for((desk.job("b") / "provider-wait.json").exists)
+            assert desk("budget", "set", "few", "--calls", "2").code == 0
+            server.wait_for(2)
+            waiting_for(lambda: desk.state("b")["status"] == "SUCCESS")
+            desk.create("c")
+            waiting_for((desk.job("c") / "provider-wait.json").exists)
+        finally:
+            running.send_signal(signal.SIGINT)
+    assert len(server.requests) == 2
+
+
+def test_budgets_that_need_trust_or_are_wrong_do_not_replace_those_of_before(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "user" / "logist" / "config.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("budget: {limits: {daily: {per: day, cost: 500}}}\n")
+    monkeypatch.chdir(desk.place)
+    project = project_opening.open_project(
+        Environment({"XDG_CONFIG_HOME": str(tmp_path / "user")}), desk.place, say=print
+    )
+
+    def read_limit(text: str) -> float | None:
+        desk.settings(text)
+        return project.budget_settings.budget.limits["daily"].cost
+
+    assert read_limit("budget: {limits: {daily: {cost: 400}}}\n") == 400
+    assert read_limit("budget: {limits: {daily: {cost: 60000}}}\n") == 400
+    assert read_limit("budget: {limits: {daily: {cost: -1}}}\n") == 400
+    assert read_limit("budget: {limits: {daily: {cost: 30}}}\n") == 30
 
 
 def test_a_run_costs_no_more_than_its_option_whatever_runs_at_the_same_time(desk: Desk) -> None:

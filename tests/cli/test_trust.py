@@ -401,6 +401,29 @@ def test_a_project_may_only_lower_the_budgets_of_the_user(
     assert desk("run", env=user).code == 0
 
 
+@pytest.mark.parametrize("has_budget", [True, False])
+@pytest.mark.parametrize(
+    ("text", "needs_trust"),
+    [
+        ("allow_unknown_price: true", "allow_unknown_price"),
+        ("models: {m: {input_price: 0.01}}", "models.m.input_price"),
+        ("models: {m: {price: free}}", "price"),
+        ("models: {m: {output_price: 9.0}}", ""),
+    ],
+)
+def test_a_project_may_not_make_calls_look_cheaper_to_the_budgets_of_the_user(
+    desk: Desk, user: dict[str, str], text: str, needs_trust: str, *, has_budget: bool
+) -> None:
+    own = Path(user["XDG_CONFIG_HOME"]) / "logist" / "config.yaml"
+    own.parent.mkdir(parents=True)
+    budget = "budget: {limits: {daily: {per: day, cost: 500}}}\n" if has_budget else ""
+    own.write_text(f"models: {{m: {{provider_model: openai/m, input_price: 1, output_price: 8}}}}\n{budget}")
+    desk.settings(f"{text}\n")
+    ran = desk("run", env=user)
+    assert ran.code == (5 if has_budget and needs_trust else 0)
+    assert not ran.code or f"{needs_trust}` allows to spend more than your own config does" in ran.err
+
+
 def test_without_budgets_of_the_user_those_of_a_project_need_no_trust(
     desk: Desk, user: dict[str, str]
 ) -> None:

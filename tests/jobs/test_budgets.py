@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from logist.agents.courier.reservations import name_ask
 from logist.agents.function import FunctionAgent
 from logist.core.model import Kind, Status
 from logist.core.model.commands import ResubmitCommand
@@ -231,10 +232,31 @@ def test_a_reservation_without_a_request_on_disk_is_released(bench: MakeBench) -
     with Loopback(DONE) as server:
         b = budgeted(bench(), server.url, {"one": {"calls": 1}})
         b.create()
-        call_ = BookedCall("j/0123456789abcdef/1", "j", "2026-01-02")
+        ask_id = name_ask("j", b.history()[-1].checksum, 2)
+        call_ = BookedCall(f"{ask_id}/1", "j", "2026-01-02")
         assert budgets.open_ledger(b.project).reserve(call_, Cost(5, 5, 1), [], "") is None
         assert b.step().wait is None
     assert read_project(b) == Sums(Cost(COST, 1100, 1))
+
+
+def test_a_call_of_an_earlier_job_with_the_same_id_stays_booked(bench: MakeBench) -> None:
+    """As if the directory of the earlier job was removed by hand while its call was in doubt."""
+    with Loopback(DONE) as server:
+        b = budgeted(bench(), server.url, {})
+        b.create()
+        earlier = BookedCall("j/0123456789abcdef/1", "j", "2026-01-02")
+        assert budgets.open_ledger(b.project).reserve(earlier, Cost(5, 5, 1), [], "") is None
+        b.step()
+    assert read_project(b) == Sums(Cost(COST + 5, 1105, 2))
+
+
+def test_an_agent_that_costs_nothing_needs_no_ledger(bench: MakeBench) -> None:
+    b = bench([{"text": command()}])
+    b.create()
+    folder = budgets.open_ledger(b.project).folder
+    folder.mkdir()
+    (folder / "ledger.json").write_bytes(b"damaged")
+    assert b.step().entries
 
 
 def at(b: Bench, moment: datetime) -> None:
@@ -324,8 +346,9 @@ def test_what_a_deleted_job_spent_stays(bench: MakeBench) -> None:
         b = budgeted(bench(), server.url, {}, approval="none")
         b.create()
         assert b.step().state.status is Status.SUCCESS
-    in_doubt = BookedCall("j/0123456789abcdef/7", "j", "2026-01-02")
-    assert budgets.open_ledger(b.project).reserve(in_doubt, Cost(5, 5, 1), [], "") is None
+    ask_id = name_ask("j", b.history()[-1].checksum, 3)
+    never_sent = BookedCall(f"{ask_id}/7", "j", "2026-01-02")
+    assert budgets.open_ledger(b.project).reserve(never_sent, Cost(5, 5, 1), [], "") is None
     delete_job(b.project, "j", force=True)
     assert (read(b).open, read_project(b).spent.calls) == ({}, 1)
 

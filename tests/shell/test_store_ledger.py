@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
 import pytest
 
 from logist.core.money.budgets import NOTHING, Account, BookedCall, Cap, Cost, SharedBudget, Sums, list_caps
-from logist.errors import Damaged
+from logist.errors import Damaged, StorageError
 from logist.store import ledger as ledgers
 from logist.store.ledger import Ledger
 from tests.torture.crowd_forks import Forks
@@ -212,3 +213,36 @@ def test_64_processes_and_kills_never_exceed_a_limit(tmp_path: Path) -> None:
         total, problems = play_round(tmp_path / "round", forks, random.Random(1), 64)
     assert (problems, (tmp_path / "errors").read_text()) == ([], "")
     assert total <= 1000
+
+
+def test_an_interrupted_repair_keeps_the_damaged_ledger(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve(ledger, 1)
+    entries = list(ledger.read_entries())
+    path = ledger.folder / "ledger.json"
+    before = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", fail)
+        with pytest.raises(StorageError):
+            ledger.replace(entries)
+    assert path.read_bytes() == before
+    assert ledger.replace(entries) == 1
+    assert sorted(os.listdir(ledger.folder)) == [".gitignore", "ledger.json"]
+
+
+def test_a_ledger_of_which_only_closed_files_are_left_is_damaged(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "ROTATE_AT", 2000)
+    for number in range(20):
+        assert reserve(ledger, number, 1)
+    assert (ledger.folder / "ledger.1.json.gz").exists()
+    for name in ("ledger.json", "totals.json"):
+        (ledger.folder / name).unlink()
+    with pytest.raises(Damaged, match=r"ledger\.json is missing"):
+        ledger.read()

@@ -19,7 +19,7 @@ from logist.core.money import totals
 from logist.core.money.amounts import MICROCENTS
 from logist.core.money.budgets import MAX_COST, NOTHING, BookedCall, Cap, Cost, Scope, SharedBudget, Sums
 from logist.digests import compute_sha256
-from logist.errors import InvalidFile, LogistError
+from logist.errors import Damaged, InvalidFile, LogistError
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.base.stored_records import read_current_state
 from logist.quick_dataclass import dataclass
@@ -60,7 +60,7 @@ def is_booked(project: ProjectContext) -> bool:
 def list_budgets(project: ProjectContext) -> tuple[SharedBudget, ...]:
     """Return the budgets of the configuration, and that of this run. Raises InvalidFile for an unknown model."""
     configured = [
-        _build_budget(project, name, limit) for name, limit in project.settings.budget.limits.items()
+        _build_budget(project, name, limit) for name, limit in project.budget_settings.budget.limits.items()
     ]
     if project.max_cost is not None:
         configured.append(SharedBudget(MAX_COST, "run", microcents=project.max_cost))
@@ -72,7 +72,7 @@ def _build_budget(project: ProjectContext, name: str, limit: BudgetLimit) -> Sha
     scope: Scope = "project"
     of = ""
     if limit.model is not None:
-        scope, of = "model", _resolve_model_name(project.settings, name, limit.model)
+        scope, of = "model", _resolve_model_name(project.budget_settings, name, limit.model)
     elif limit.provider is not None:
         scope, of = "provider", limit.provider
     elif limit.tag is not None:
@@ -99,7 +99,7 @@ def to_microcents(cents: float) -> int:
 def make_run_id(project: ProjectContext) -> str:
     """Return a new name for a `logist run`. It begins with its day, so that its sums can be left out later."""
     now = project.clock.now().timestamp()
-    day = find_local_day(now, project.settings.budget.timezone)
+    day = find_local_day(now, project.budget_settings.budget.timezone)
     return f"{day}T{format_local(now, with_seconds=True)[11:]}-{os.urandom(2).hex()}"
 
 
@@ -107,7 +107,7 @@ def compute_fingerprint(project: ProjectContext) -> str:
     """Return a text that changes when a budget does: a job that waits for one tries again then."""
     budgets = list_budgets(project)
     run = project.run_id if any(budget.scope == "run" for budget in budgets) else ""
-    data = [[budget.to_json() for budget in budgets], project.settings.budget.timezone, run]
+    data = [[budget.to_json() for budget in budgets], project.budget_settings.budget.timezone, run]
     return compute_sha256(files.dump_json(data))[:16]
 
 
@@ -139,7 +139,7 @@ def bind_ledger(session: Session, model: Model, after: str | None, sequence: int
         project.run_id,
         _list_tags(session),
         list_budgets(project),
-        project.settings.budget.timezone,
+        project.budget_settings.budget.timezone,
     )
 
 
@@ -222,7 +222,12 @@ def settle_calls(session: Session, exchanges: inflight.Exchanges | None = None) 
     if not ledger.exists():
         return
     job = name_job(session)
-    calls = [each for each in ledger.read().open.values() if each.call.job == job]
+    try:
+        calls = [each for each in ledger.read().open.values() if each.call.job == job]
+    except Damaged:
+        if is_booked(session.project):
+            raise
+        return  # an agent that costs nothing needs no ledger
     if not calls:
         return
     in_flight = session.job.read_exchanges() if exchanges is None else exchanges
@@ -249,7 +254,7 @@ def book_supplied_cost(session: Session, ask: RecordedAsk, usage: Usage) -> None
     if cost.microcents == 0:
         return
     project = session.project
-    day = find_local_day(project.clock.now().timestamp(), project.settings.budget.timezone)
+    day = find_local_day(project.clock.now().timestamp(), project.budget_settings.budget.timezone)
     job = name_job(session)
     call_id = f"{reservations.name_ask(job, ask.after, ask.sequence)}/supplied"
     call = BookedCall(call_id, job, day, run=project.run_id, tags=_list_tags(session))
@@ -281,7 +286,12 @@ def _find_recorded_cost(session: Session, open_call: OpenCall, ask_id: str) -> C
     history = session.load_history()
     outcome = next((entry for entry in history if _has_ask_id(entry, open_call.call.job, ask_id)), None)
     if outcome is None:
-        return NOTHING  # its command was killed before the request was on disk
+        # Either its command was killed before the request was on disk, or it was a call of an earlier job with this id,
+        # whose directory was removed.
+        is_of_this_job = any(
+            reservations.name_ask(open_call.call.job, entry.checksum, 0) == ask_id for entry in history
+        )
+        return NOTHING if is_of_this_job else open_call.cost
     if outcome.kind is not Kind.RECOVER:
         return open_call.cost  # its own part of the cost is not known any more
     stuck = session.state.place.stuck

@@ -52,7 +52,7 @@ class Spending:
 def read_spending(project: ProjectContext) -> Spending:
     """Return how much of each budget is used, what was spent, and what is reserved. Raises Damaged, InvalidFile."""
     now = project.clock.now().timestamp()
-    timezone = project.settings.budget.timezone
+    timezone = project.budget_settings.budget.timezone
     today = find_local_day(now, timezone)
     periods = [Account("project", today), Account("project", today[:MONTH]), Account("project")]
     known = [(budget, _build_cap(budget, today)) for budget in budgets.list_budgets(project)]

@@ -161,7 +161,7 @@ def _read_call(
     metadata = entry.request.metadata
     model = str(metadata.get("provider_model") or "")
     day = find_local_day(
-        datetime.fromisoformat(entry.timestamp).timestamp(), project.settings.budget.timezone
+        datetime.fromisoformat(entry.timestamp).timestamp(), project.budget_settings.budget.timezone
     )
     call = BookedCall(f"{ask_id}/restored", name, day, model.partition("/")[0], model, tags=tags)
     is_paid = fold.is_agent_asked(entry) and metadata.get("agent", "") not in FREE_AGENTS

@@ -163,7 +163,7 @@ def _count_until_next_period(project: ProjectContext, name: str, now: float) -> 
     if not per:
         return provider_wait.LONGEST_PAUSE
     length = len("2026-11-26") if per == "day" else len("2026-11")
-    return find_period_end(now, length, project.settings.budget.timezone) - now
+    return find_period_end(now, length, project.budget_settings.budget.timezone) - now
 
 
 def begin_wait(session: Session, outage: Outage) -> ProviderWait:

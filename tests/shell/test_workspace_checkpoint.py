@@ -780,6 +780,48 @@ def test_a_damaged_tree_is_not_read_without_git(tmp_path: Path) -> None:
         pack.write_bytes(sound)
 
 
+@pytest.mark.parametrize(
+    "damage", ["a pack without its end", "the end of a pack", "an index", "the cut-off commits"]
+)
+def test_what_git_refuses_to_read_is_not_read_without_it(tmp_path: Path, damage: str) -> None:
+    """Although the commit and its tree are intact: otherwise `job verify` would report a job as sound that can't go on."""
+    workspace = new(tmp_path)
+    (workspace.root / "a.txt").write_text("1\n")
+    last = workspace.create_checkpoint("first").commit
+    git_dir = workspace.git.git_dir
+    (index,) = (each for each in packs.list_indexes(git_dir) if last in packs.list_names(each))
+    path = index if damage == "an index" else index.with_suffix(".pack")
+    if damage == "the cut-off commits":
+        (git_dir / "shallow").write_text(f"{last}\nnot a commit\n")
+    else:
+        path.chmod(0o600)
+        content = bytearray(path.read_bytes())
+        if damage == "an index":
+            content[8 + 4 * 255] ^= 1  # the number of objects that git believes, at the end of a table
+        elif damage == "the end of a pack":
+            content[-1] ^= 1
+        path.write_bytes(content[:-1] if damage == "a pack without its end" else content)
+    for read in (lambda git: objects.read_tree(git, last), objects.list_checkpoints):
+        with pytest.raises(StorageError, match="git is not installed"):
+            read(without_git(workspace))
+        with pytest.raises(StorageError):
+            read(workspace.git)
+
+
+def test_no_flipped_bit_in_an_index_is_read_past(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    last = workspace.create_checkpoint("first").commit
+    git_dir = workspace.git.git_dir
+    assert packs.read_commit(git_dir, last)
+    for index in packs.list_indexes(git_dir):
+        sound = index.read_bytes()
+        index.chmod(0o600)
+        for at in (*range(12), *range(8 + 4 * 250, len(sound))):
+            index.write_bytes(sound[:at] + bytes([sound[at] ^ 0x10]) + sound[at + 1 :])
+            assert packs.read_commit(git_dir, last) is None
+        index.write_bytes(sound)
+
+
 def test_a_small_commit_is_the_one_that_git_writes(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     awkward(workspace.root)

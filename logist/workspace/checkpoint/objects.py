@@ -123,13 +123,8 @@ def _list_few_checkpoints(git: Git) -> dict[str, RecordedCheckpoint] | None:
     references = _list_references(git.git_dir)
     if reader is None or references is None:
         return None
-    try:
-        roots = frozenset(
-            read_regular(git.git_dir / "shallow", _MOST_REFERENCES * 41).decode("ascii", "replace").split()
-        )
-    except FileNotFoundError:
-        roots = frozenset()
-    except OSError:
+    roots = _list_cut_off(git.git_dir)
+    if roots is None:
         return None
     checkpoints: dict[str, RecordedCheckpoint] = {}
     for reference in references:
@@ -159,7 +154,21 @@ def _open_packs(git: Git) -> packs.PackReader | None:
         return None
     if any(os.path.lexists(git.git_dir / name) for name in _ONLY_FOR_GIT):
         return None
+    if _list_cut_off(git.git_dir) is None:  # git refuses every command then
+        return None
     return packs.PackReader(git.git_dir)
+
+
+def _list_cut_off(git_dir: Path) -> frozenset[str] | None:
+    """Return the commits whose parents git ignores. None if there are many, or if one is unusual."""
+    try:
+        content = read_regular(git_dir / "shallow", _MOST_REFERENCES * 41).decode("ascii", "replace")
+    except FileNotFoundError:
+        return frozenset()
+    except OSError:
+        return None
+    commits = content.removesuffix("\n").split("\n") if content else []
+    return frozenset(commits) if all(map(is_commit, commits)) else None
 
 
 def _list_references(git_dir: Path) -> list[str] | None:

@@ -16,6 +16,7 @@ from logist.regular_files import open_regular
 from logist.workspace.checkpoint import repository
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
+_PACK_START = b"PACK\0\0\0\x02"
 _START = len(_MAGIC) + 256 * 4
 """Where the names begin in an index."""
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}
@@ -127,7 +128,9 @@ def read_commit(git_dir: Path, name: str) -> bytes | None:
 
 
 class PackReader:
-    """Reads some objects of a repository, for as long as nobody writes to it. What only git can read is None."""
+    """Reads some objects of a repository, for as long as nobody writes to it. What only git can read is None, and what git
+    may refuse: it ignores a pack with a damaged index, beginning or end, although the object itself may be intact.
+    """
 
     def __init__(self, git_dir: Path) -> None:
         indexes = list_indexes(git_dir)
@@ -141,10 +144,12 @@ class PackReader:
         try:
             for pack in self._packs:
                 if pack not in self._indexes:
-                    self._indexes[pack] = _read_index(pack)
-                offset = _find_offset(*self._indexes[pack], bytes.fromhex(name))
+                    self._indexes[pack] = _read_sound_index(pack)
+                index, count = self._indexes[pack]
+                offset = _find_offset(index, count, bytes.fromhex(name))
                 if offset is not None:
-                    content = _read_packed(pack.with_suffix(".pack"), offset, kind)
+                    frame = _PACK_START + struct.pack(">I", count), index[-40:-20]
+                    content = _read_packed(pack.with_suffix(".pack"), offset, kind, frame)
                     return content if content is not None and hash_object(kind, content) == name else None
         except (OSError, ValueError, IndexError, struct.error, zlib.error):
             pass
@@ -194,10 +199,26 @@ def _find_offset(data: bytes, count: int, name: bytes) -> int | None:
     return int(offset)
 
 
-def _read_packed(pack: Path, offset: int, kind: str) -> bytes | None:
-    """Return the content of an object; None if it is of another kind, long, or a difference to another object."""
-    descriptor, _ = open_regular(pack)
+def _read_sound_index(index: Path) -> tuple[bytes, int]:
+    """Return the same as `_read_index`. Raises ValueError if the checksum at the end is wrong (SHA-1)."""
+    data, count = _read_index(index)
+    if not data or _hash_sha1(data[:-20]) != data[-20:]:
+        raise ValueError("damaged")
+    return data, count
+
+
+def _read_packed(pack: Path, offset: int, kind: str, frame: tuple[bytes, bytes]) -> bytes | None:
+    """Return the content of an object; None if it is of another kind, long, or a difference to another object.
+
+    Also None if the pack doesn't begin and end with `frame`.
+    """
+    descriptor, pack_size = open_regular(pack)
     with os.fdopen(descriptor, "rb") as file:
+        first, last = frame
+        is_framed = file.read(len(first)) == first
+        file.seek(pack_size - len(last))
+        if not is_framed or file.read() != last:
+            return None
         file.seek(offset)
         header = file.read(_LONGEST_HEADER)
         found_kind, size, length = header[0] >> 4 & 7, header[0] & 15, 1
@@ -219,7 +240,7 @@ def hash_object(kind: str, content: bytes) -> str:
 
 def write_pack(git_dir: Path, objects: Sequence[tuple[str, bytes]]) -> None:
     """Write these objects, each with kind and content, to a new pack; nothing is flushed."""
-    pack = b"PACK" + struct.pack(">II", 2, len(objects))
+    pack = _PACK_START + struct.pack(">I", len(objects))
     entries = []
     for kind, content in objects:
         entry = _build_size_header(_KINDS[kind], len(content)) + zlib.compress(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from math import prod
 from typing import Any
@@ -12,7 +13,7 @@ from logist.core.relevance import Task, kinds
 from logist.core.relevance.mentions import MANY_DIRECTORIES, find_mentions
 from logist.core.relevance.occurrences import count_definitions, make_finder
 from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
-from logist.core.relevance.ranking import Names, Text, rank_files
+from logist.core.relevance.ranking import Names, Texts, rank_files
 from logist.core.relevance.ranking_report import RankingReport
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
 from logist.core.relevance.word_table import MOST_WORDS, WordTableBuilder
@@ -214,17 +215,20 @@ def test_the_scope_in_a_title_names_directories() -> None:
 
 def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     wanted = find_keywords(task)
-    names = Names(wanted)
     files = {**files, **{f"filler{n}.py": "filler" for n in range(10)}}
     data = {path: text.encode() for path, text in files.items()}
     table = WordTableBuilder()
     for text in data.values():
         table.add_text(text)
-    counts, paths = table.finish().count_keywords(wanted), list(data)
+    texts = Texts(
+        table.finish().count_keywords(wanted),
+        list(map(len, data.values())),
+        {path: n for n, path in enumerate(data)},
+    )
     found = rank_files(
         wanted,
-        {path: names.find_hits(path) for path in files},
-        {paths[number]: Text(counts[number], len(data[paths[number]])) for number in counts},
+        Names(wanted),
+        texts,
         files={path: kinds.classify_file(path) for path in files},
         searched=len(files),
         find_definitions=lambda paths: {path: count_definitions(data[path], wanted) for path in paths},
@@ -238,7 +242,8 @@ def test_of_each_text_only_the_first_words_are_counted() -> None:
     digits = str.maketrans("0123456789", "abcdefghij")
     names = [f"x{number:06}".translate(digits) for number in range(MOST_WORDS - 1)]
     table.add_text(" ".join(["lexer", *names, "parser"]).encode())
-    assert table.finish().count_keywords(find_keywords(Task("Lexer or parser"))) == {0: {0: 1}}
+    lexer, parser = table.finish().count_keywords(find_keywords(Task("Lexer or parser")))
+    assert (lexer, parser) == ({0: 1}, {})
 
 
 RANKED = [
@@ -580,3 +585,82 @@ def test_a_vote_lifts_a_file_and_lists_one_without_the_words() -> None:
     assert ranked(Task("Parser"), files)[:2] == ["a.py", "b.py"]
     votes = {"b.py": Vote(0.5, (0,)), "c.py": Vote(0.3, (0,)), "gone.py": Vote(1.0, (0,))}
     assert ranked(Task("Parser"), files, votes=votes) == ["b.py", "a.py", "c.py"]
+
+
+UNUSUAL_PATHS = [
+    "a.py",
+    "b.min.js",
+    "README",
+    ".env",
+    ".env.local",
+    ".env.example",
+    "id_rsa",
+    "server.pem",
+    "CHANGELOG.md",
+    "license",
+    "go.sum",
+    "contest.py",
+    "latest.js",
+    "tests/a.py",
+    "tests/data/b.json",
+    "test_a.py",
+    "src/a.spec.ts",
+    "src/deep/e2e/a.ts",
+    "vendor/a.py",
+    "vendor/tests/a.py",
+    "vendor/tests/deep/b.md",
+    "examples/a.py",
+    "examples/vendor/b.py",
+    "docs/a.md",
+    "types/a.d.ts",
+    "src/deep/a.py",
+    "A/B/C/d.png",
+    "A/B/c.py",
+    "credentials.json",
+    "credentials.py",
+    "package-lock.json",
+    "package.json",
+    "history/a.py",
+    "history.txt",
+    ".gitignore",
+    "x..py",
+    "é/tést.py",
+]
+
+
+def test_many_files_have_the_same_kinds_as_each_of_them() -> None:
+    each = {path: kinds.classify_file(path) for path in UNUSUAL_PATHS}
+    assert kinds.classify_files(UNUSUAL_PATHS) == each
+    assert kinds.classify_files(UNUSUAL_PATHS[::-1]) == each
+    assert len(set(each.values())) > 10
+
+
+def test_a_numbered_name_is_like_one_without_a_number() -> None:
+    names = Names(find_keywords(Task("The rateLimiter of the parser, auth")))
+    for path in (
+        "parser7.py",
+        "lib12/rate_limiter2.go",
+        "Auth0/x.py",
+        "é/parser3.py",
+        "v2/2.py",
+        ".parser9",
+        "9",
+    ):
+        plain = re.sub(r"\d+(?=[./]|$)", "", path)
+        assert names.find_hits(path) == names.find_hits(plain), path
+    assert names.find_hits("parser2table.py") == names.find_hits("parser_table.py")
+
+
+def test_each_file_with_the_same_content_makes_its_words_less_rare() -> None:
+    wanted = find_keywords(Task("lexer, parser"))
+    columns: list[dict[int, int]] = [{0: 1}, {1: 1, 2: 1}]
+    contents = {**{f"a{n}.py": 0 for n in range(9)}, "b.py": 1, "c.py": 2, "d.py": 3}
+    found = rank_files(
+        wanted,
+        Names(wanted),
+        Texts(columns, [100, 100, 100, 100], contents),
+        files={path: kinds.classify_file(path) for path in contents},
+        searched=len(contents),
+        most=2,
+    )
+    assert [one.path for one in found] == ["b.py", "c.py"]

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from logist.core.prompt.prompt import Relevant
 from logist.core.relevance import Task, word_table
 from logist.core.relevance.occurrences import make_finder
-from logist.core.relevance.ranking import Text
 from logist.core.relevance.word_table import MOST_COUNT, WordTableBuilder
 from logist.core.relevance.words import find_keywords
 from logist.workspace import Workspace
@@ -70,11 +69,11 @@ def test_a_table_counts_as_if_the_texts_were_read(texts: list[str]) -> None:
     contents = [text.encode("utf-8", "surrogatepass") for text in texts]
     for content in contents:
         builder.add_text(content)
-    counts = builder.finish().count_keywords(KEYWORDS)
+    columns = builder.finish().count_keywords(KEYWORDS)
     finders = [make_finder(keyword) for keyword in KEYWORDS]
     for number, content in enumerate(contents):
         read = {n: len([*find(content, content.lower())]) for n, find in enumerate(finders)}
-        assert counts.get(number, {}) == {n: count for n, count in read.items() if count}
+        assert {n: column.get(number, 0) for n, column in enumerate(columns)} == read
 
 
 class Project:
@@ -128,14 +127,16 @@ def test_the_index_changes_nothing(project: Project) -> None:
     assert (part.stat().st_mode & 0o777, project.words.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, Text]:
+def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, dict[int, int]]:
     workspace = project.open_workspace(project.words)
     survey = workspace.survey_files((), project.start)
     known = find_unchanged_ids(workspace.git, survey.stamps) if ids is None else ids
     chosen = searching.choose_files(survey.files, lambda path: 1.0)
     with safe_open.open_root(project.root) as top:
         index = WordIndex(project.words)
-        return searching.count_words(top, survey.files, chosen, KEYWORDS, KnownTexts(index, known))
+        texts = searching.count_words(top, survey.files, chosen, KEYWORDS, KnownTexts(index, known))
+    assert all(texts.sizes[content] == survey.files[path] for path, content in texts.contents.items())
+    return {path: counts for path in chosen if (counts := texts.count_in(path))}
 
 
 def test_an_unchanged_file_is_not_read_again(project: Project) -> None:
@@ -383,5 +384,13 @@ def test_a_word_that_fills_a_file_counts_up_to_a_limit() -> None:
     builder = WordTableBuilder()
     builder.add_text(b"limit " * 300_000)
     builder.add_text(b"x" * 2_000_000)
-    (counts,) = builder.finish().count_keywords(find_keywords(Task("limit"))).values()
-    assert counts == {0: MOST_COUNT}
+    assert builder.finish().count_keywords(find_keywords(Task("limit"))) == [{0: MOST_COUNT}]
+
+
+@pytest.mark.parametrize("having", [1, 30, 100])
+def test_rare_and_frequent_words_of_many_texts_are_counted(having: int) -> None:
+    builder = WordTableBuilder()
+    for number in range(100):
+        builder.add_text(b"limit Limit limitLimit other" if number < having else b"other")
+    counted = builder.finish().count_keywords(find_keywords(Task("limit")))
+    assert counted == [dict.fromkeys(range(having), 4)]

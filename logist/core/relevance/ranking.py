@@ -6,7 +6,9 @@ The base is BM25: a word that few files contain counts more, and several occurre
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from heapq import nlargest, nsmallest
 from math import log, prod, sqrt
 
@@ -62,25 +64,42 @@ Hits = dict[int, float]
 
 
 class Names:
-    """Finds keywords in file names; computed once for each word and each directory."""
+    """Finds keywords in file names; computed once for each word, each name and each directory."""
 
     def __init__(self, keywords: Sequence[Keyword]) -> None:
         self.keywords = keywords
         self._words: dict[str, Hits] = {}
+        self._names: dict[str, Hits] = {}
+        self._parts: dict[str, Hits] = {}
         self._directories: dict[str, Hits] = {"": {}}
         self._codes = [
-            (number, _compile_spellings(each)) for number, each in enumerate(keywords) if each.code
+            (number, each.needle.replace("_", ""), _compile_spellings(each))
+            for number, each in enumerate(keywords)
+            if each.code
         ]
+        self._stems = re.compile(
+            "|".join(re.escape(each.needle) for each in keywords if not each.code)
+        ).search
+        self._abbreviations = {
+            each.needle[:end]
+            for each in keywords
+            if not each.code
+            for end in range(SHORTEST_BEGINNING, len(each.needle))
+        }
         # A name that matches a keyword contains its beginning; most names contain none and can be skipped quickly.
         begun = {each.needle.partition("_")[0][:SHORTEST_BEGINNING] for each in keywords}
         self._beginning = re.compile("|".join(map(re.escape, sorted(begun)))).search
 
     def find_hits(self, path: str) -> tuple[Hits, Hits]:
         """Return the hits of a file's own name, and those of the directories above it."""
-        cut = path.rfind("/") + 1
-        dot = path.rfind(".")
-        name = path[cut:dot] if dot > cut else path[cut:]
-        return self._reduce_hits(self._find_name_hits(name), name), self._find_directory_hits(path[:cut])
+        return self.find_own_hits(name_briefly(path)), self.find_directory_hits(path[: path.rfind("/") + 1])
+
+    def find_own_hits(self, name: str) -> Hits:
+        """Return the hits of a name from `name_briefly`."""
+        hits = self._names.get(name)
+        if hits is None:
+            hits = self._names[name] = self._reduce_hits(self._find_name_hits(name), name)
+        return hits
 
     def _reduce_hits(self, hits: Hits, name: str) -> Hits:
         """Return less for a name with other words: `context_menu_of_editors` is hardly about a context."""
@@ -90,13 +109,16 @@ class Names:
         share = sqrt(min(1.0, max(1, sum(not self.keywords[number].code for number in hits)) / words))
         return {number: much * share for number, much in hits.items()}
 
-    def _find_directory_hits(self, directory: str) -> Hits:
+    def find_directory_hits(self, directory: str) -> Hits:
         """Return the hits of a directory and those above it; its path ends with `/`."""
         hits = self._directories.get(directory)
         if hits is None:
             cut = directory.rfind("/", 0, -1) + 1
-            hits = self._find_directory_hits(directory[:cut])
-            own = self._find_name_hits(directory[cut:])
+            hits = self.find_directory_hits(directory[:cut])
+            name = directory[cut:-1].rstrip(_DIGITS)
+            own = self._parts.get(name)
+            if own is None:
+                own = self._parts[name] = self._find_name_hits(name)
             if own:
                 hits = {
                     number: max(hits.get(number, 0.0), own.get(number, 0.0)) for number in {**hits, **own}
@@ -106,19 +128,23 @@ class Names:
 
     def _find_name_hits(self, text: str) -> Hits:
         best: Hits = {}
-        if text.isascii() and self._beginning(text.lower()) is None:
+        low = text.lower() if text.isascii() else None
+        if low is not None and self._beginning(low) is None:
             return best
         known = self._words
         for word in split_name(text):
             hits = known.get(word)
             if hits is None:
-                hits = known[word] = dict(self._match_word(word.lower()))
+                low_word = word.lower()
+                may_match = low_word in self._abbreviations or self._stems(low_word) is not None
+                hits = known[word] = dict(self._match_word(low_word)) if may_match else {}
             if hits:
                 for number, much in hits.items():
                     if much > best.get(number, 0.0):
                         best[number] = much
-        for number, spelled in self._codes:
-            if spelled(text):
+        joined = low.replace("_", "").replace("-", "") if low is not None else None
+        for number, letters, spelled in self._codes:
+            if (joined is None or letters in joined or not letters.isascii()) and spelled(text):
                 best[number] = 1.0
         return best
 
@@ -137,12 +163,32 @@ def _compile_spellings(keyword: Keyword) -> Callable[[str], re.Match[str] | None
     return re.compile("[_-]?".join(map(re.escape, keyword.needle.split("_"))), re.IGNORECASE).search
 
 
-@dataclass(frozen=True)
-class Text:
-    """Which keywords a file contains and how often, by their numbers, and the size of the file."""
+_DIGITS = "0123456789"
 
-    counts: Mapping[int, int]
-    size: int
+
+def name_briefly(path: str) -> str:
+    """Return the name of a file without its last ending and the digits before it, in which no keyword can be: many
+    files are only numbered, and have the same hits.
+    """
+    name = path.rpartition("/")[2]
+    return (name.rpartition(".")[0] or name).rstrip(_DIGITS)
+
+
+@dataclass
+class Texts:
+    """Which keywords the files contain. Files with the same content share a number."""
+
+    columns: list[dict[int, int]]
+    """For each keyword, how often a content has it, by the number of the content; 0 is left out."""
+    sizes: list[int] = field(default_factory=list)
+    """Of each content, in bytes."""
+    contents: dict[str, int] = field(default_factory=dict)
+    """By path, the number of the content."""
+
+    def count_in(self, path: str) -> dict[int, int]:
+        """Return how often a file contains each keyword, by their numbers; 0 is left out."""
+        number = self.contents.get(path, -1)
+        return {keyword: column[number] for keyword, column in enumerate(self.columns) if number in column}
 
 
 _NO_VOTES: Mapping[str, Vote] = {}
@@ -155,8 +201,8 @@ def _find_no_definitions(paths: list[str]) -> Mapping[str, Sequence[int]]:
 
 def rank_files(
     keywords: Sequence[Keyword],
-    names: Mapping[str, tuple[Hits, Hits]],
-    texts: Mapping[str, Text],
+    names: Names,
+    texts: Texts,
     *,
     files: Mapping[str, FileKind],
     searched: int,
@@ -174,26 +220,26 @@ def rank_files(
     `directories`: those that the task mentions; `focus`: the kinds of files that the task is about; `report`: is filled with all
     scores, and how they came about.
     """
-    kind_weights = {kind: _weigh_kind(kind, focus) for kind in {*files.values()}}
     worth = _Worth(keywords, names, texts, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
-    scores = {
-        path: score
-        for path in names.keys() | texts.keys() | (votes.keys() & files.keys())
-        if (score := worth.score_file(path))
-    }
-    speakers = _find_speakers(scores, files)
+    brief_names = list(map(name_briefly, files))
+    scores = worth.score_files(files, brief_names)
+    factors = {kind: _weigh_kind(kind, focus) for kind in set(files.values())}
+    speakers = _find_speakers(scores, files, brief_names, frozenset(filter(_is_source, factors)))
 
     def choose_best(paths: Iterable[str], most: int) -> list[tuple[float, str]]:
-        ranked: list[tuple[float, str]] = []
-        for path in paths:
-            score = scores.get(path, 0.0) * kind_weights[files[path]]
-            speaker = speakers.get(path)
-            if speaker is not None:
-                score += BELONGING * scores[speaker]
-            score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
-            ranked.append((-round(score, 6), path))
-        return nsmallest(most, ranked)
+        weighed = {path: scores.get(path, 0.0) * factors[files[path]] for path in paths}
+        for path in speakers.keys() & weighed.keys():
+            weighed[path] += BELONGING * scores[speakers[path]]
+        if places:
+            weighed |= {
+                path: score * IN_NAMED_DIRECTORY for path, score in weighed.items() if path.startswith(places)
+            }
+        # Only what can be among the best is rounded and compared by path, too.
+        least = min(nlargest(most, weighed.values()), default=0.0) - _ROUNDING
+        return nsmallest(
+            most, [(-round(score, 6), path) for path, score in weighed.items() if score >= least]
+        )
 
     # To look for definitions takes long, so this is done only in files that could come first.
     # A definition only adds to the score, so no other file gets before those.
@@ -214,7 +260,7 @@ def rank_files(
         def list_points(path: str) -> list[WordPoints]:
             points, speaker = worth.list_points(path, definitions.get(path, ())), speakers.get(path)
             if speaker is not None:  # its share is not weighed by the kind of the file
-                share = BELONGING * scores[speaker] / kind_weights[files[path]]
+                share = BELONGING * scores[speaker] / factors[files[path]]
                 points.append(WordPoints("a test or page about it", speaker, share))
             return points
 
@@ -248,6 +294,8 @@ def _list_factors(kind: FileKind, focus: Focus, *, in_place: bool) -> list[Facto
 
 
 _WITH_DEFINITIONS = 100
+_ROUNDING = 1e-5
+"""More than rounding changes."""
 
 
 def _weigh_kind(kind: FileKind, focus: Focus) -> float:
@@ -255,22 +303,35 @@ def _weigh_kind(kind: FileKind, focus: Focus) -> float:
     return prod(factor.value for factor in _list_factors(kind, focus, in_place=False))
 
 
-def _find_speakers(scores: Mapping[str, float], files: Mapping[str, FileKind]) -> dict[str, str]:
-    """Return for sources the best of the tests and pages that are named after the same thing."""
+def _find_speakers(
+    scores: Mapping[str, float],
+    files: Mapping[str, FileKind],
+    brief_names: Sequence[str],
+    source_kinds: Collection[FileKind],
+) -> dict[str, str]:
+    """Return for sources the best of the tests and pages that are named after the same thing.
+
+    `brief_names`: of the files, in the same order.
+    """
     about: dict[str, str] = {}
-    others = ((score, path) for path, score in scores.items() if not _is_source(files[path]))
-    for _, path in nlargest(_MOST_SPEAKERS, others):
+    beside = ((score, path) for path, score in scores.items() if files[path] not in source_kinds)
+    for _, path in nlargest(_MOST_SPEAKERS, beside):
         about.setdefault(name_subject(path), path)
     about.pop("", None)
     beginnings = tuple({subject[:SHORTEST_BEGINNING] for subject in about})
+    named = {
+        name: subject
+        for name in set(brief_names)
+        if name.lower().startswith(beginnings) and (subject := name_subject(name)) in about
+    }
     sources: dict[str, list[str]] = {}
-    for path, kind in files.items():
-        if path[path.rfind("/") + 1 :].lower().startswith(beginnings) and _is_source(kind):
-            sources.setdefault(name_subject(path), []).append(path)
+    for (path, kind), name in zip(files.items(), brief_names, strict=True):
+        if name in named and kind in source_kinds:
+            sources.setdefault(named[name], []).append(path)
     return {
         path: about[subject]
         for subject, paths in sources.items()
-        if subject in about and len(paths) <= MOST_BELONGING
+        if len(paths) <= MOST_BELONGING
         for path in paths
     }
 
@@ -283,25 +344,23 @@ def _is_source(kind: FileKind) -> bool:
     return kind.worth == 1.0 and not kind.test and not kind.example
 
 
-_NONE: tuple[Hits, Hits] = ({}, {})
-
-
 class _Worth:
     """Scores files by the weights of the keywords: the fewer files contain one, the more it counts."""
 
     def __init__(
         self,
         keywords: Sequence[Keyword],
-        names: Mapping[str, tuple[Hits, Hits]],
-        texts: Mapping[str, Text],
+        names: Names,
+        texts: Texts,
         votes: Mapping[str, Vote],
         searched: int,
     ) -> None:
         self._keywords, self._names, self._texts, self._votes = keywords, names, texts, votes
-        self._containing = containing = [0] * len(keywords)
-        for text in texts.values():
-            for number in text.counts:
-                containing[number] += 1
+        further = Counter(texts.contents.values()) - Counter(set(texts.contents.values()))
+        self._containing = containing = [
+            len(column) + sum(further[number] for number in column.keys() & further.keys())
+            for column in texts.columns
+        ]
         self._weights = [
             keyword.weight * _compute_rarity(count, searched)
             for keyword, count in zip(keywords, containing, strict=True)
@@ -309,28 +368,61 @@ class _Worth:
         self._whole = sum(
             weight for keyword, weight in zip(keywords, self._weights, strict=True) if not keyword.compound
         )
-        self._average = max(1.0, sum(text.size for text in texts.values()) / max(1, len(texts)))
+        # Each file that has a keyword counts, those with the same content, too.
+        having = set[int]().union(*texts.columns)
+        size = sum(map(texts.sizes.__getitem__, having))
+        size += sum(number * texts.sizes[content] for content, number in further.items() if content in having)
+        files = len(having) + sum(number for content, number in further.items() if content in having)
+        average = max(1.0, size / max(1, files))
+        self._dampings = [SATURATION * (1 - LENGTH + LENGTH * size / average) for size in texts.sizes]
 
-    def score_file(self, path: str) -> float:
-        """Return the score of a file without its definitions.
+    def score_files(self, paths: Iterable[str], brief_names: Sequence[str]) -> dict[str, float]:
+        """Return the scores of files without their definitions; a file is left out if neither its name nor its text
+        contains a keyword, and no past commit votes for it.
 
-        0 if neither its name nor its text contains a keyword, and no past commit votes for it.
+        `brief_names`: of the files, in the same order.
         """
-        own, above = self._names.get(path, _NONE)
-        weights = self._weights
-        score = NAME * sum(much * weights[number] for number, much in own.items())
-        text = self._texts.get(path)
-        if text is not None:
-            score += sum(self._score_text(text).values())
-        vote = self._votes.get(path)
-        if vote is not None:
-            score += PAST * vote.strength * self._whole
-        if not score:
-            return 0.0
-        for number, much in above.items():
-            if number not in own:
-                score += NAME * DIRECTORY * much * weights[number]
-        return score
+        weights, votes, names = self._weights, self._votes, self._names
+        find_content, of_texts = self._texts.contents.get, self._score_texts()
+        of_names: dict[str, float] = {}
+        of_directories: dict[str, list[tuple[int, float]]] = {}
+        scores: dict[str, float] = {}
+        for path, name in zip(paths, brief_names, strict=True):
+            score = of_names.get(name, -1.0)
+            if score < 0:
+                own = names.find_own_hits(name)
+                score = NAME * sum(much * weights[number] for number, much in own.items())
+                of_names[name] = score
+            content = find_content(path)
+            if content is not None:
+                score += of_texts[content]
+            if path in votes:
+                score += PAST * votes[path].strength * self._whole
+            if not score:
+                continue
+            directory = path[: path.rfind("/") + 1]
+            above = of_directories.get(directory)
+            if above is None:
+                above = of_directories[directory] = [
+                    (number, NAME * DIRECTORY * much * weights[number])
+                    for number, much in names.find_directory_hits(directory).items()
+                ]
+            if above:
+                own = names.find_own_hits(name)
+                for number, points in above:
+                    if number not in own:
+                        score += points
+            scores[path] = score
+        return scores
+
+    def _score_texts(self) -> list[float]:
+        """Return the sum of `_score_text` for each content; adding keyword by keyword is quicker than file by file."""
+        scores, dampings = [0.0] * len(self._dampings), self._dampings
+        for weight, column in zip(self._weights, self._texts.columns, strict=True):
+            most = weight * (SATURATION + 1)
+            for content, count in column.items():
+                scores[content] += most * count / (count + dampings[content])
+        return scores
 
     def score_definitions(self, counts: Sequence[int]) -> float:
         """Return what definitions with keywords in their names add, from their numbers."""
@@ -338,12 +430,12 @@ class _Worth:
             self._weights[number] * count / (count + 1) for number, count in enumerate(counts)
         )
 
-    def _score_text(self, text: Text) -> Hits:
+    def _score_text(self, path: str) -> Hits:
         """Return BM25 by keyword."""
-        damping = SATURATION * (1 - LENGTH + LENGTH * text.size / self._average)
+        damping = self._dampings[self._texts.contents.get(path, 0)] if self._dampings else 0.0
         return {
             number: self._weights[number] * (SATURATION + 1) * count / (count + damping)
-            for number, count in text.counts.items()
+            for number, count in self._texts.count_in(path).items()
         }
 
     def list_words(self) -> list[RankedWord]:
@@ -353,9 +445,9 @@ class _Worth:
         return sorted(ranked, key=lambda word: (-word.weight, word.word))
 
     def list_points(self, path: str, definitions: Sequence[int]) -> list[WordPoints]:
-        """Return the points whose sum `score_file` and `score_definitions` return."""
-        own, above = self._names.get(path, _NONE)
-        text, vote = self._texts.get(path), self._votes.get(path)
+        """Return the points whose sum `score_files` and `score_definitions` return."""
+        own, above = self._names.find_hits(path)
+        counts, vote = self._texts.count_in(path), self._votes.get(path)
         words, weights = self._keywords, self._weights
         points = [WordPoints("name", words[n].word, NAME * much * weights[n]) for n, much in own.items()]
         points += [
@@ -363,9 +455,9 @@ class _Worth:
             for n, count in enumerate(definitions)
             if count
         ]
-        if text is not None:
-            found = self._score_text(text).items()
-            points += [WordPoints("text", words[n].word, value, text.counts[n]) for n, value in found]
+        points += [
+            WordPoints("text", words[n].word, value, counts[n]) for n, value in self._score_text(path).items()
+        ]
         if vote is not None:
             about = ", ".join(words[n].word for n in vote.keywords)
             points.append(WordPoints("past commits", about, PAST * vote.strength * self._whole))
@@ -379,7 +471,7 @@ class _Worth:
     def explain_score(self, path: str, definitions: Sequence[int], speaker: str | None) -> str:
         """Return the words that count most, and the test or page that speaks for the file, as text for people."""
         reasons: list[str] = []
-        own, text = self._names.get(path, _NONE)[0], self._texts.get(path)
+        own, counts = self._names.find_hits(path)[0], self._texts.count_in(path)
         if own:
             reasons.append(
                 f"name contains {self._join_best({n: much * self._weights[n] for n, much in own.items()}, 2)}"
@@ -387,10 +479,10 @@ class _Worth:
         defined = {n: self._weights[n] for n, count in enumerate(definitions) if count}
         if defined:
             reasons.append(f"defines {self._join_best(defined, 2)}")
-        if text is not None:
-            best = _choose_best(self._score_text(text), 3)
+        if counts:
+            best = _choose_best(self._score_text(path), 3)
             reasons.append(
-                f"contains {', '.join(f'{self._keywords[n].word}{_format_times(text.counts[n])}' for n in best)}"
+                f"contains {', '.join(f'{self._keywords[n].word}{_format_times(counts[n])}' for n in best)}"
             )
         vote = self._votes.get(path)
         if vote is not None:

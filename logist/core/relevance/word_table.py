@@ -45,27 +45,34 @@ class WordTable(NamedTuple):
     """For each word, where its postings end; they start where those of the word before end."""
     postings: array[int]
 
-    def count_keywords(self, keywords: Sequence[Keyword]) -> dict[int, dict[int, int]]:
-        """Return for each text that contains any of the keywords how often it contains them, by their numbers."""
-        counts: dict[int, dict[int, int]] = defaultdict(dict)
+    def count_keywords(self, keywords: Sequence[Keyword]) -> list[dict[int, int]]:
+        """Return for each keyword the texts that contain it, and how often."""
         words, low, starts = self.words, self.words.lower(), self.starts
-        for column, keyword in enumerate(keywords):
-            places = make_finder(keyword)(words, low)
-            numbers = Counter(bisect_right(starts, place) - 1 for place in places)
-            for text, count in self._sum_postings(numbers).items():
-                counts[text][column] = count
-        return counts
+        return [
+            self._sum_postings(
+                Counter(bisect_right(starts, place) - 1 for place in make_finder(keyword)(words, low))
+            )
+            for keyword in keywords
+        ]
 
     def _sum_postings(self, numbers: Mapping[int, int]) -> dict[int, int]:
         """Return by text how often it contains some words, from their numbers and how often each is to be counted."""
         ends, postings = self.ends, self.postings
-        totals: dict[int, int] = {}
-        get = totals.get
-        for number, times in numbers.items():
-            for posting in postings[ends[number - 1] if number else 0 : ends[number]]:
-                text = posting >> _SHIFT
-                totals[text] = get(text, 0) + (posting & MOST_COUNT) * times
-        return totals
+        lists = [
+            postings[ends[number - 1] if number else 0 : ends[number]]
+            for number, times in numbers.items()
+            for _ in range(times)
+        ]
+        texts = 1 + (max((each[-1] for each in lists), default=0) >> _SHIFT)
+        if sum(map(len, lists)) < texts // 2:
+            totals: dict[int, int] = {}
+            for posting in chain.from_iterable(lists):
+                totals[posting >> _SHIFT] = totals.get(posting >> _SHIFT, 0) + (posting & MOST_COUNT)
+            return totals
+        counts = [0] * texts  # quicker than a dictionary, if most of the texts have the keyword
+        for posting in chain.from_iterable(lists):
+            counts[posting >> _SHIFT] += posting & MOST_COUNT
+        return {text: count for text, count in enumerate(counts) if count}
 
 
 class WordTableBuilder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from logist.core.relevance.task import Task
@@ -222,6 +223,7 @@ def _is_significant(word: str) -> bool:
     return len(word) >= SHORTEST and word not in STOP_WORDS
 
 
+@lru_cache(maxsize=16_384)
 def stem_word(word: str) -> str:
     """Return the stem of a word: `parsing`, `parser` and `parse` give `pars`.
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
+from operator import eq
 from struct import Struct
 from typing import Any
 
@@ -195,12 +196,15 @@ def find_unchanged_ids(git: Git, stamps: Mapping[str, bytes]) -> dict[str, bytes
         return {}
     if last is None:
         return {}
-    entries, size = last.entries, _entry_format(last.commit or "").size
-    paths = os.fsdecode(b"\0".join(last.table.paths)).split("\0")
+    entries = _entry_format(last.commit or "").iter_unpack(last.entries)
+    paths = last.table.decode_paths()
+    now = map(stamps.get, paths)
     return {
-        path: entries[start + 1 : start + size]
-        for path, stamp, start in zip(paths, last.table.list_stamps(), range(0, len(entries), size))  # noqa: B905 - no files are one empty path
-        if stamps.get(path) == stamp and entries[start]
+        path: name
+        for path, is_same, (number, name) in zip(
+            paths, map(eq, now, last.table.list_stamps()), entries, strict=True
+        )
+        if is_same and number
     }
 
 

@@ -121,6 +121,16 @@ class FileTable:
             paths += [prefix + name for name in names] if directory else names
         return paths
 
+    def decode_paths(self) -> list[str]:
+        """Return the paths of the files as text, as the operating system's directory lists have them."""
+        names, start = os.fsdecode(self.names).split("\0"), 0
+        paths: list[str] = []
+        for directory, count in zip(os.fsdecode(self.directories).split("\0"), self.counts, strict=True):
+            inside = names[start : start + count]
+            paths += [f"{directory}/{name}" for name in inside] if directory else inside
+            start += count
+        return paths
+
     @cached_property
     def stored_paths(self) -> list[bytes]:
         """The paths under which git stores the files."""

@@ -71,7 +71,9 @@ def find_relevant_files(
         report.survey, report.known, report.limit = found, known, bounds.limit
     if bounds.limit < 1:
         return []
-    files = {path: size for path, size in found.files.items() if is_text(path)}
+    files = dict(found.files)
+    if not "".join(files).isascii():
+        files = {path: size for path, size in files.items() if is_text(path)}
     for path in known:
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
@@ -164,17 +166,16 @@ def _rank_files(
         return []
     kind_by_path = {path: kind for path in files if (kind := all_kinds[path]).worth and not kind.secret}
     name_index = Names(wanted)
-    by_name = {path: hits for path in kind_by_path if any(hits := name_index.find_hits(path))}
     chosen = searching.choose_files(
         {path: files[path] for path in kind_by_path},
-        lambda path: kind_by_path[path].worth + (path in by_name),
+        lambda path: kind_by_path[path].worth + any(name_index.find_hits(path)),
     )
     searchable = frozenset(chosen)
     if report:
         report.searched = searchable
     return rank_files(
         wanted,
-        by_name,
+        name_index,
         searching.count_words(top, files, chosen, wanted, texts),
         files=kind_by_path,
         searched=len(chosen),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from logist.core.relevance.occurrences import count_definitions
-from logist.core.relevance.ranking import Text
+from logist.core.relevance.ranking import Texts
 from logist.core.relevance.word_table import WordTableBuilder
 from logist.core.relevance.words import Keyword
 from logist.digests import start_hash
@@ -30,7 +30,7 @@ _LONG_ID_BYTES = 32
 
 
 def choose_files(files: Mapping[str, int], likely: Callable[[str], float]) -> list[str]:
-    """Return the paths to search, from files with their sizes, grouped by directory.
+    """Return the paths to search, from files with their sizes.
 
     If there are too many, returns the likelier ones; of equally likely ones, the first in `files`.
     """
@@ -42,7 +42,7 @@ def choose_files(files: Mapping[str, int], likely: Callable[[str], float]) -> li
         small = list(
             _take_fitting(files, [path for much in sorted(equals, reverse=True) for path in equals[much]])
         )
-    return sorted(small, key=_get_directory)
+    return small
 
 
 def _take_fitting(files: Mapping[str, int], ranked: Sequence[str]) -> Iterator[str]:
@@ -84,43 +84,77 @@ def count_words(
     chosen: Sequence[str],
     keywords: Sequence[Keyword],
     known: KnownTexts = NOTHING_KNOWN,
-) -> dict[str, Text]:
-    """Return the chosen files that contain any of the words.
+) -> Texts:
+    """Return which of the words the chosen files contain.
 
-    `chosen` is in the order of `choose_files`, so that a directory is opened once. The result does not depend on what
-    is known: the counts always come from a `WordTable`, from the disk or made just now.
+    The result does not depend on what is known: the counts always come from a `WordTable`, from the disk or made just now.
     """
     part_names = known.index.list_parts()
-    ids = {path: name for path in chosen if (name := known.ids.get(path))}
+    ids = known.ids
     if part_names:  # otherwise all files are read anyway
-        unknown = [path for path in chosen if path not in ids]
-        ids |= {path: known.name_content(data) for path, data in _read_files(top, files, unknown)}
-    missing = set(ids.values())
-    counts = _look_up_counts(known.index, part_names, missing, keywords)
-    texts = {path: Text(counts[name], files[path]) for path, name in ids.items() if name in counts}
-    new = [path for path in chosen if path not in ids or ids[path] in missing]
+        unknown = sorted((path for path in chosen if path not in ids), key=_get_directory)
+        ids = {**ids, **{path: known.name_content(data) for path, data in _read_files(top, files, unknown)}}
+    names = list(map(ids.get, chosen))
+    missing = dict(zip(names, map(files.__getitem__, chosen), strict=True))
+    missing.pop(None, None)
+    texts = Texts([{} for _ in keywords])
+    numbers = _look_up_counts(texts, known.index, part_names, missing, keywords)
+    texts.contents = {
+        path: numbers[name] for path, name in zip(chosen, names, strict=True) if name in numbers
+    }
+    new = sorted((path for path in chosen if path not in texts.contents), key=_get_directory)
     room = MOST_FOLDER_BYTES
     for part, paths, size in _iter_new_parts(top, files, new, known):
-        for number, count in part.table.count_keywords(keywords).items():
-            texts.update((path, Text(count, files[path])) for path in paths[number])
+        first = _add_counts(texts, part.table.count_keywords(keywords), [files[same[0]] for same in paths])
+        texts.contents.update((path, first + number) for number, same in enumerate(paths) for path in same)
         if size >= LEAST_BYTES and room > 0:
             room -= known.index.save_part(part)
     return texts
 
 
 def _look_up_counts(
-    index: WordIndex, part_names: Sequence[str], missing: set[bytes], keywords: Sequence[Keyword]
-) -> dict[bytes, Mapping[int, int]]:
-    """Return the counts of the contents that the index has, by their ids, and remove these ids from `missing`."""
-    found: dict[bytes, Mapping[int, int]] = {}
+    texts: Texts,
+    index: WordIndex,
+    part_names: Sequence[str],
+    missing: dict[bytes | None, int],
+    keywords: Sequence[Keyword],
+) -> dict[bytes | None, int]:
+    """Add the counts of the contents that the index has to `texts`, and return their numbers by their ids.
+
+    `missing`: ids with the size of their contents; those that are found are removed.
+    """
+    found: dict[bytes | None, int] = {}
     for part_name in part_names:
         part = index.load_part(part_name) if missing else None
-        if part is not None and not missing.isdisjoint(part.ids):
-            counts = part.table.count_keywords(keywords)
-            found.update((part.ids[number], count) for number, count in counts.items())
-            missing.difference_update(part.ids)
+        if part is not None and not missing.keys().isdisjoint(part.ids):
+            columns = part.table.count_keywords(keywords)
+            sizes = [missing.pop(name, _NOT_HERE) for name in part.ids]
+            if _NOT_HERE in sizes:
+                others = {number for number, size in enumerate(sizes) if size == _NOT_HERE}
+                for column in columns:
+                    for number in column.keys() & others:
+                        del column[number]
+            first = _add_counts(texts, columns, sizes)
+            found |= {
+                name: number
+                for number, (name, size) in enumerate(zip(part.ids, sizes, strict=True), first)
+                if size != _NOT_HERE
+            }
             index.mark_used(part_name)
     return found
+
+
+_NOT_HERE = -1
+"""Instead of the size of a content that is not in this workspace, or was found already."""
+
+
+def _add_counts(texts: Texts, columns: Sequence[dict[int, int]], sizes: Sequence[int]) -> int:
+    """Add the counts of further contents, which have numbers from 0; return the number of the first one in `texts`."""
+    first = len(texts.sizes)
+    texts.sizes += sizes
+    for known, column in zip(texts.columns, columns, strict=True):
+        known.update({first + number: count for number, count in column.items()} if first else column)
+    return first
 
 
 def _iter_new_parts(

@@ -62,14 +62,15 @@ def _read_key_file(root: Path, path: str, redact: Callable[[str], str]) -> str |
 def describe_unsearched(found: FileSurvey) -> str:
     """Return a sentence that says which files were not searched for the words of a task; "" if all of them were."""
     numbers = Counter(found.noted.values())
-    large = secret = binary = left = 0
-    for path, kind in found.kinds.items():
-        size = found.files[path]
-        binary += not kind.worth
-        secret += bool(kind.worth) and kind.secret
-        is_large = size > searching.MAX_FILE_BYTES
-        large += bool(kind.worth) and not kind.secret and is_large
-        left += size if kind.worth and not kind.secret and not is_large else 0
+    files = found.files
+    binary = secret = 0
+    for kind, number in Counter(found.kinds.values()).items():
+        binary += 0 if kind.worth else number
+        secret += number if kind.worth and kind.secret else 0
+    searchable = [path for path, kind in found.kinds.items() if kind.worth and not kind.secret]
+    sizes = list(map(files.__getitem__, searchable))
+    large = sum(size > searching.MAX_FILE_BYTES for size in sizes)
+    left = sum(size for size in sizes if size <= searching.MAX_FILE_BYTES)
     counted = (
         (large, "file", f" over {format_bytes(searching.MAX_FILE_BYTES)}"),
         (binary, "binary file", ""),

@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
-from logist.core.relevance.kinds import FileKind, classify_file
+from logist.core.relevance.kinds import FileKind, classify_files
 from logist.core.text.patterns import NameGate, Patterns, parse_patterns
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
@@ -73,7 +73,7 @@ class FileSurvey:
     @cached_property
     def kinds(self) -> dict[str, FileKind]:
         """The kind of each file."""
-        return {path: classify_file(path) for path in self.files}
+        return classify_files(self.files)
 
 
 class _Ignoring(NamedTuple):
@@ -182,28 +182,22 @@ class _FileWalk:
         ignored = path in self.ignored
         if IGNORE_FILE in names and not ignored:
             rules = self._add_own_rules(descriptor, len(prefix), rules)
-        self.effort += rules.gate.effort * sum(map(len, names))
+        if rules.gate.effort:
+            self.effort += rules.gate.effort * sum(map(len, names))
         if self.effort > MAX_EFFORT:
             self.found.partial = True
             return
-        below: list[str] = []
-        room = MAX_IN_ONE
-        for entry, directory in self._filter_entries(entries, prefix, rules, ignored):
-            if directory:
-                below.append(entry.name)
-            elif room > 0:
-                self._record_entry(entry, prefix + entry.name)
-                room -= 1
-            else:
-                self.found.partial = True
+        below = self._record_entries(entries, prefix, rules, ignored)
         if below:
             self._queue_below(path, below, rules)
 
-    def _filter_entries(
+    def _record_entries(
         self, entries: Iterable[os.DirEntry[str]], prefix: str, rules: _Rules, ignored: bool
-    ) -> Iterator[tuple[os.DirEntry[str], bool]]:
-        """Yield the visible entries of a directory, each with whether it is a directory."""
-        may_hide = rules.gate.can_match
+    ) -> list[str]:
+        """Record the visible entries of a directory, and return the names of the directories among them."""
+        below: list[str] = []
+        room = MAX_IN_ONE
+        may_hide, record = rules.gate.can_match, self._record_entry
         for entry in entries:
             name = entry.name
             directory = entry.is_dir(follow_symlinks=False)
@@ -211,8 +205,14 @@ class _FileWalk:
                 continue
             if (ignored or may_hide(name)) and self._is_hidden(prefix + name, rules, directory, ignored):
                 self.found.unlisted = True
-                continue
-            yield entry, directory
+            elif directory:
+                below.append(name)
+            elif room > 0:
+                record(entry, prefix + name)
+                room -= 1
+            else:
+                self.found.partial = True
+        return below
 
     def _queue_below(self, path: str, names: list[str], rules: _Rules) -> None:
         if path.count("/") < MAX_DEPTH:
@@ -263,8 +263,9 @@ class _FileWalk:
             return
         if stat.S_ISREG(status.st_mode):
             if status.st_nlink == 1:
-                self.found.files[path] = status.st_size
-                self.found.stamps[path] = pack_status(status)
+                found = self.found
+                found.files[path] = status.st_size
+                found.stamps[path] = pack_status(status)
             else:
                 self.found.noted[path] = SECOND_NAME
         elif stat.S_ISLNK(status.st_mode):

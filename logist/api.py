@@ -300,7 +300,7 @@ class Job:
         return CommandResult(self.id, self.state).next_command
 
     def preview(self, *, role: str | None = None, model: str | None = None) -> str:
-        """Return the prompt that a step would send now; nothing is sent or written. Like `logist job preview`.
+        """Return the prompt that a step would send now; nothing is sent, and the job does not change. Like `logist job preview`.
 
         Raises Refused where a step would send nothing.
         """

@@ -6,6 +6,7 @@ import re
 import time
 
 _DURATION = r"([0-9]{1,6})(m|h|d|w)"
+_QUARTER = 900
 _SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -53,3 +54,37 @@ def _read_timestamp(text: str) -> float:
     from datetime import datetime  # noqa: PLC0415 - loading it takes a millisecond, which `job list` doesn't need
 
     return datetime.fromisoformat(text).timestamp()
+
+
+def find_local_day(at: float, timezone: str | None = None) -> str:
+    """Return the date of a time, `2026-11-26`, in a time zone such as `Europe/Berlin`; None: that of this machine."""
+    if timezone is None:
+        return time.strftime("%Y-%m-%d", time.localtime(at))
+    from datetime import datetime  # noqa: PLC0415 - see below
+    from zoneinfo import ZoneInfo  # noqa: PLC0415
+
+    return datetime.fromtimestamp(at, ZoneInfo(timezone)).strftime("%Y-%m-%d")
+
+
+def find_period_end(at: float, length: int, timezone: str | None = None) -> float:
+    """Return when the local date changes next after `at`, as far as its first `length` characters: 7 for the month.
+
+    In all time zones, clocks are set at a quarter of an hour. So this is right also for days of 23 and 25 hours, and for
+    those without a midnight.
+    """
+    current = find_local_day(at, timezone)[:length]
+    end = (at // _QUARTER + 1) * _QUARTER
+    while find_local_day(end, timezone)[:length] == current:
+        end += _QUARTER
+    return end
+
+
+def has_timezone(name: str) -> bool:
+    """Whether this machine knows a time zone."""
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - few commands need it
+
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True

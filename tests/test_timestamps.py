@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 
-from logist.timestamps import format_age, format_local, format_utc
+from logist.timestamps import (
+    find_local_day,
+    find_period_end,
+    format_age,
+    format_local,
+    format_utc,
+    has_timezone,
+)
 
 
 @pytest.fixture
@@ -42,3 +50,48 @@ def test_a_time_that_no_calendar_has_stays() -> None:
 )
 def test_age(seconds: float, age: str) -> None:
     assert format_age(seconds) == age
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+DAY, MONTH = 10, 7
+
+
+@pytest.mark.parametrize(
+    ("now", "length", "timezone", "end"),
+    [
+        ("2026-11-26T22:59:59+00:00", DAY, "Europe/Berlin", "2026-11-26T23:00:00+00:00"),
+        ("2026-11-26T23:00:00+00:00", DAY, "Europe/Berlin", "2026-11-27T23:00:00+00:00"),
+        ("2026-03-28T23:00:00+00:00", DAY, "Europe/Berlin", "2026-03-29T22:00:00+00:00"),  # 23 hours
+        ("2026-10-24T22:00:00+00:00", DAY, "Europe/Berlin", "2026-10-25T23:00:00+00:00"),  # 25 hours
+        (
+            "2026-10-25T00:30:00+00:00",
+            DAY,
+            "Europe/Berlin",
+            "2026-10-25T23:00:00+00:00",
+        ),  # 2:30, the first time
+        ("2018-11-03T12:00:00+00:00", DAY, "America/Sao_Paulo", "2018-11-04T03:00:00+00:00"),  # no midnight
+        ("2026-04-04T12:00:00+00:00", DAY, "Australia/Lord_Howe", "2026-04-04T13:00:00+00:00"),
+        ("2026-11-26T00:00:00+00:00", MONTH, "Asia/Kathmandu", "2026-11-30T18:15:00+00:00"),
+        ("2026-12-31T23:59:59+00:00", MONTH, "UTC", "2027-01-01T00:00:00+00:00"),
+    ],
+)
+def test_a_day_or_month_ends_at_midnight_of_its_time_zone(
+    now: str, length: int, timezone: str, end: str
+) -> None:
+    found = find_period_end(at(now), length, timezone)
+    assert found == at(end)
+    assert find_local_day(found - 1, timezone)[:length] == find_local_day(at(now), timezone)[:length]
+
+
+@pytest.mark.usefixtures("_berlin")
+def test_without_a_time_zone_it_is_that_of_the_machine() -> None:
+    assert find_local_day(at("2026-03-28T22:59:00+00:00")) == "2026-03-28"
+    assert find_period_end(at("2026-03-28T23:00:00+00:00"), DAY) == at("2026-03-29T22:00:00+00:00")
+
+
+def test_unknown_time_zones() -> None:
+    assert has_timezone("Europe/Berlin")
+    assert not any(map(has_timezone, ("Mars/One", "", "../etc/passwd", "/etc/passwd", "Europe")))

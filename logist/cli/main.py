@@ -105,6 +105,16 @@ CONFIG = {
 }
 
 
+BUDGET = {
+    "show": CommandEntry("commands.budget.show:show", "Show how much of each budget is used."),
+    "set": CommandEntry("commands.budget.set:set_", "Set what all jobs together may spend."),
+    "history": CommandEntry(
+        "commands.budget.history:history", "Show what was spent, by day, job, model or tag."
+    ),
+    "verify": CommandEntry("commands.budget.verify:verify", "Verify the ledger."),
+}
+
+
 @click.group("job", cls=LazyGroup, entries=JOB, short_help="Work with one job.")
 def job_group() -> None:
     """Work with one job.
@@ -132,6 +142,11 @@ def config_group() -> None:
     """Show and change the settings."""
 
 
+@click.group("budget", cls=LazyGroup, entries=BUDGET)
+def budget_group() -> None:
+    """Show and change budgets: what all jobs of the project together may spend."""
+
+
 ROOT = {
     "init": CommandEntry("commands.init:init", "Create a .logist directory here."),
     "trust": CommandEntry(
@@ -140,6 +155,7 @@ ROOT = {
     "demo": CommandEntry("commands.demo:demo", "Run a demo job with archived answers; no API key needed."),
     "doctor": CommandEntry("commands.doctor:doctor", "Check this machine and this project for problems."),
     "config": CommandEntry("main:config_group", "Show and change the settings."),
+    "budget": CommandEntry("main:budget_group", "Show and change what all jobs together may spend."),
     "schema": CommandEntry("commands.schema:schema", "Print the JSON schema of a file, for editors."),
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
@@ -163,6 +179,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "role": ROLE,
     "workflow": WORKFLOW,
     "config": CONFIG,
+    "budget": BUDGET,
     "inbox": INBOX,
 }
 

@@ -66,6 +66,8 @@ SETTINGS = (
     "answers.constrain",
     "answers.reask",
     "approval",
+    "budget.limits",
+    "budget.timezone",
     "context.budget_tokens",
     "context.custom_instructions",
     "context.excluded_paths",

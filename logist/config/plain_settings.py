@@ -20,7 +20,7 @@ from logist.regular_files import read_regular
 CONFIG_FILE = "config.yaml"
 _MOST = 1 << 20
 """Maximum bytes of a config."""
-_NOT_PLAIN = frozenset({"agent", "approval", "projects", "review", "roles", "steward"})
+_NOT_PLAIN = frozenset({"agent", "approval", "budget", "projects", "review", "roles", "steward"})
 """Keys from which other settings follow, or which a project may not set, besides those of which only the models can tell
 whether they are valid."""
 _SETTINGS = SHAPES["Settings"][1]

@@ -12,6 +12,7 @@ from logist.core.model.flow import MAX_STEPS, MOST_STEPS
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.lazy_patterns import compile_on_use
 from logist.quick_model import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+from logist.timestamps import has_timezone
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -295,3 +296,50 @@ class StewardRules(Frozen):
     """Refuse approvals that are not signed by one of the allowed signers."""
     allowed_signers: Name | None = None
     """A file in the format that `ssh-keygen -Y verify` reads: who may sign."""
+
+
+BudgetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
+
+
+class BudgetLimit(Frozen):
+    """What all jobs of the project together may spend; for one provider, model or tag only, if it names one."""
+
+    provider: Name | None = None
+    """Only calls of this provider: the first part of PROVIDER/MODEL."""
+    model: Name | None = None
+    """Only calls of this model: a name in `models`, or PROVIDER/MODEL."""
+    tag: Name | None = None
+    """Only calls of jobs with this tag, and of their child jobs."""
+    per: Literal["day", "month", "run"] | None = None
+    """None: for all time. `run`: for each `logist run`."""
+    cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """US cents."""
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    """Input and output together."""
+    calls: Annotated[int, Field(ge=0)] | None = None
+    """Calls that were answered, or may have been charged."""
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        scopes = [name for name in ("provider", "model", "tag") if getattr(self, name) is not None]
+        if len(scopes) > 1:
+            raise ValueError(f"can't be about `{scopes[0]}` and `{scopes[1]}` at once; use two budgets")
+        if scopes and self.per == "run":
+            raise ValueError(f"`per: run` can't be combined with `{scopes[0]}`")
+        if (self.cost, self.tokens, self.calls) == (None, None, None):
+            raise ValueError("limits nothing; set `cost` (in US cents), `tokens` or `calls`")
+        return self
+
+
+def _check_timezone(name: str) -> str:
+    if not has_timezone(name):
+        raise ValueError("must be the name of a time zone, such as Europe/Berlin")
+    return name
+
+
+class BudgetRules(Frozen):
+    """What all jobs of the project together may spend."""
+
+    timezone: Annotated[str, AfterValidator(_check_timezone)] | None = None
+    """Where days and months begin; None: the time zone of this machine."""
+    limits: dict[BudgetName, BudgetLimit] = Field(default_factory=dict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +31,7 @@ from logist.config.sections import (
     SHIPPED_MODELS,
     Above,
     Answers,
+    BudgetRules,
     ContextRules,
     Count,
     HistoryRules,
@@ -50,7 +52,7 @@ from logist.config.working import SandboxRules, ToolRules
 from logist.core import review
 from logist.core.model import Approval, ConfiguredLimits, Frozen, JobSpec, Model
 from logist.documents import Document, read_document, suggest_names, validate_document
-from logist.errors import InvalidFile
+from logist.errors import InvalidFile, LogistError
 from logist.quick_dataclass import dataclass
 from logist.quick_model import Field, StringConstraints
 
@@ -63,6 +65,7 @@ class Settings(Frozen):
     """Everything that can be configured, with the defaults."""
 
     limits: ConfiguredLimits = ConfiguredLimits()
+    budget: BudgetRules = BudgetRules()
     review: Review = Review()
     approval: Approval | None = None
     """None: the mode of the review decides, see `choose_approval`."""
@@ -191,7 +194,7 @@ def load_settings(
     sources: dict[str, str] = {}
     unused: list[coven.Unused] = []
     user_file = user_config_dir / CONFIG_FILE
-    files = _list_existing_files(user_file, *_list_project_files(home), new=instead)
+    files = _list_existing_files(*list_settings_files(home, user_config_dir), new=instead)
     for path in files:
         document, unused_here = _read_settings_file(path, instead.get(path))
         check_endpoints(document)
@@ -230,10 +233,44 @@ def _find_patterns_source(sources: dict[str, str], own: dict[str, Any], path: Pa
     return {PATTERNS: f"{before}, {path}" if get_patterns(own) else before}
 
 
-def _list_project_files(home: Path) -> list[Path]:
-    """Return where a project may have settings, in the order of priority, highest last."""
+def list_settings_files(home: Path, user_config_dir: Path) -> list[Path]:
+    """Return where the settings may be, in the order of priority, highest last."""
     coven_directory = find_coven_directory(str(home))
-    return [*([Path(coven_directory, coven.FILE)] if coven_directory else []), home / CONFIG_FILE]
+    of_coven = [Path(coven_directory, coven.FILE)] if coven_directory else []
+    return [user_config_dir / CONFIG_FILE, *of_coven, home / CONFIG_FILE]
+
+
+class CurrentSettings:
+    """The settings as the files have them now, for commands that run for hours.
+
+    While the files can't be read, and until the user trusts them, the settings of before apply.
+    """
+
+    def __init__(self, files: Sequence[Path], load: Callable[[], Settings]) -> None:
+        """`load` reads the settings. Call it for the first time after this, so that no change is missed."""
+        self._files, self._load = files, load
+        self._seen = self._look()
+        self._settings: Settings | None = None
+
+    def read(self, known: Settings) -> Settings:
+        """Return the settings; `known` if the files have not changed."""
+        seen = self._look()
+        if seen != self._seen:
+            with suppress(LogistError):
+                self._settings = self._load()
+            self._seen = seen
+        return self._settings or known
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp_file(path) for path in self._files]
+
+
+def _stamp_file(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _list_existing_files(*paths: Path, new: Container[Path] = ()) -> list[Path]:

@@ -226,6 +226,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
                     "max_attempts": 3,
                 },
             ),
+            "budget": ("unknown", {"timezone": None, "limits": {}}),
             "review": (
                 ("record", "Review"),
                 {

@@ -96,6 +96,10 @@ class Effect(StrEnum):
     """Run programs, send keys, connect to hosts; or skip a question to the user."""
     MERGE = "merge"
     """Merge work without a person, or with fewer checks than the user wants."""
+    SPEND = "spend"
+    """Spend more than a budget in the user's own config allows."""
+    SHOW = "show"
+    """Show agents what was removed from the user's repository."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,8 @@ class Trust:
 
         Includes merging if the config merges automatically: better to ask before the work is paid for.
         """
-        self._require_allowed({Effect.RUN, Effect.MERGE} if self.merges else {Effect.RUN})
+        merging = [Effect.MERGE] if self.merges else []
+        self._require_allowed({Effect.RUN, Effect.SPEND, Effect.SHOW, *merging})
 
     def require_to_show_history(self) -> None:
         """Raise InvalidFile if the project shows past commits to agents, and the user has not allowed what it does."""
@@ -223,13 +228,18 @@ class Trust:
         if isinstance(record, str):
             return {OF_OLD: [claim.key for claim in powers]}
         claimed = {claim.key for claim in claims}
+        new = [claim for claim in powers if claim.key not in record]
+        changed = [
+            claim for claim in powers if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
+        ]
+        own_reasons = {Effect.SPEND: SPENDS, Effect.SHOW: SHOWS}
         by_reason = {
-            NEW: [claim.key for claim in powers if claim.key not in record],
-            CHANGED: [
-                claim.key
-                for claim in powers
-                if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
-            ],
+            NEW: [claim.key for claim in new if claim.effect not in own_reasons],
+            CHANGED: [claim.key for claim in changed if claim.effect not in own_reasons],
+            **{
+                reason: [claim.key for claim in (*new, *changed) if claim.effect is effect]
+                for effect, reason in own_reasons.items()
+            },
             # Templates are read only when one is used, and without one, no job is as it was.
             REMOVED: []
             if all(key.startswith(TEMPLATES) for key in claimed)
@@ -260,9 +270,11 @@ class Trust:
             os.replace(new_file, folder / TRUSTED_FILE)
 
 
-_CAN = "can run programs, reach other hosts, show past commits to agents, or merge work without asking you;"
+_CAN = "can run programs, reach other hosts, or merge work without asking you;"
 NEW = f"{_CAN} you haven't allowed this yet"
 CHANGED = f"{_CAN} this changed since you allowed it"
+SPENDS = "allows to spend more than your own config does; you haven't allowed this yet"
+SHOWS = "lets agents read past commits, which may contain secrets that were removed later; you haven't allowed this yet"
 REMOVED = "was removed since you allowed the rest of this config"
 OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checked fewer keys"
 
@@ -288,10 +300,12 @@ def read_trust(
 def _find_config_claims(loaded: LoadedSettings) -> Iterable[Claim]:
     """Yield the keys that a file of the project sets to a different value than without the project."""
     below = _collect_leaves(loaded.below.model_dump(mode="json"))
+    limits_cost = any(limit.cost is not None for limit in loaded.below.budget.limits.values())
     for path, value in _collect_leaves(loaded.settings.model_dump(mode="json")).items():
         file = loaded.sources.get(".".join(path), "")
         before = below.get(path, MISSING)
-        if file in loaded.project_files and before != value and not _is_harmless(path):
+        is_harmless = _is_harmless(path) and not (limits_cost and _concerns_spending(path))
+        if file in loaded.project_files and before != value and not is_harmless:
             yield Claim(path, value, file, _find_effect(path, value, loaded))
 
 
@@ -341,6 +355,16 @@ def _is_harmless(path: FieldPath) -> bool:
     )
 
 
+def _concerns_spending(path: FieldPath) -> bool:
+    """Whether a key is a budget, or can make calls look cheaper to budgets than they are."""
+    match path:
+        case ("budget", *_) | ("allow_unknown_price",):
+            return True
+        case ("models", _, field):
+            return field == "price" or field in PRICES
+    return False
+
+
 def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect | None:
     """Return what a value can cause."""
     match path:
@@ -351,7 +375,7 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
         case ("on_doubt",):
             return None if value == "stuck" else Effect.RUN
         case ("workspace", "history"):  # past commits may hold secrets that were removed later
-            return None if value == "none" else Effect.RUN
+            return None if value == "none" else Effect.SHOW
         case ("approval",):
             return None if value in ("end", "each") else Effect.MERGE
         case ("review", "mode"):
@@ -360,6 +384,8 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
             return None if value is False else Effect.MERGE
         case ("review", "checks", name, field):
             return _find_check_effect(field, value, name, loaded.below)
+        case _ if _concerns_spending(path):
+            return None if _spends_no_more(path, value, loaded) else Effect.SPEND
     return None if _is_harmless_address(path, value, loaded.settings) else Effect.RUN
 
 
@@ -385,6 +411,38 @@ def _find_check_effect(field: str, value: Any, name: str, below: Settings) -> Ef
         return Effect.RUN
     is_own = below.review.checks.get(name) != CHECKS.get(name)
     return Effect.MERGE if is_own and (field == "command" or value != stricter[field]) else None
+
+
+def _spends_no_more(path: FieldPath, value: Any, loaded: LoadedSettings) -> bool:
+    """Whether a value doesn't let calls cost more than the user's own budgets allow."""
+    match path:
+        case ("budget", *fields):
+            return _is_stricter_budget(fields, value, loaded.below)
+        case ("models", name, field):
+            return _is_no_cheaper(name, field, value, loaded)
+    return not value
+
+
+def _is_no_cheaper(model: str, field: str, value: Any, loaded: LoadedSettings) -> bool:
+    """Whether a price is at least the one in the user's own config, or calls of the model cost nothing anyway."""
+    known = getattr(loaded.below.models.get(model), field, None)
+    is_higher = isinstance(value, float) and isinstance(known, float) and value >= known
+    return is_higher or _is_local_model(model, loaded.settings)
+
+
+def _is_stricter_budget(fields: list[str], value: Any, below: Settings) -> bool:
+    """Whether a value only limits more than the user's own config does."""
+    match fields:
+        case ["limits", name, field]:
+            own = below.budget.limits.get(name)
+            if own is None:
+                return True  # one more budget; those of the user apply too
+            known = getattr(own, field, None)
+            is_amount = field in ("cost", "tokens", "calls")
+            return is_amount and value is not None and (known is None or value <= known)
+        case ["timezone"]:
+            return not below.budget.limits  # else the project could move the days of the user's budgets
+    return True
 
 
 def _is_harmless_agent(name: str) -> bool:

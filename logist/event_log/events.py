@@ -237,7 +237,7 @@ class InteractionRecorded(LogEvent):
 
 @dataclass(frozen=True)
 class ProviderUnavailable(LogEvent):
-    """A job waits for its provider."""
+    """A job waits for its provider, or for a budget."""
 
     name = "provider_unavailable"
     level = "warning"

@@ -32,6 +32,7 @@ from logist.store import JobDir, due_notifications, list_jobs, lock
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief
 from logist.store.listing import list_job_ids
+from logist.store.provider_wait import SHOW_BUDGETS
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
@@ -251,9 +252,7 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
         status = recorded.get("status")
         wait = job.read_wait(recorded.get("revision")) if str(status) in READY else None
         if wait is not None:
-            waits = f"{status}, waits for its provider: {wait.describe()}"
-            command = f"logist job step --job {job_id}"
-            return HeldUp(job_id, Status(str(status)), ProviderError.exit_code, waits, command)
+            return _describe_wait(job_id, Status(str(status)), wait)
         if status not in HOLDING or (above and (project.jobs_dir / str(above)).exists()):
             return None
         state = load_session(project, job).state
@@ -267,6 +266,14 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
         )
     except LogistError as error:
         return HeldUp(job_id, None, error.exit_code, error.message, error.fix)
+
+
+def _describe_wait(job_id: str, status: Status, wait: ProviderWait) -> HeldUp:
+    if wait.budget:
+        waits = f"{status}, waits for {outages.describe_with_message(wait)}"
+        return HeldUp(job_id, status, advice.exit_code(Status.HALTED_COST), waits, SHOW_BUDGETS)
+    waits = f"{status}, waits for its provider: {wait.describe()}"
+    return HeldUp(job_id, status, ProviderError.exit_code, waits, f"logist job step --job {job_id}")
 
 
 def _describe_held_parent(project: ProjectContext, job_id: str, state: State) -> HeldUp | None:
@@ -395,7 +402,7 @@ class QueueNotification:
             os.close(fd)
             return  # that run sends it, or the next one
         held = find_held_up_jobs(self._project)
-        if any(each.exit_code == ProviderError.exit_code for each in held):
+        if any(each.status in READY for each in held):
             os.close(fd)
             return  # these jobs continue by themselves
         if self._has_worked or not self._is_new:

@@ -32,7 +32,8 @@ from logist.core.step.step import Idle, StepPlan
 from logist.core.text import surrogates
 from logist.errors import Busy, InvalidFile, LogistError, ProviderError, Refused, StorageError
 from logist.event_log import events
-from logist.jobs.base import family, free_space
+from logist.jobs.base import budgets, family, free_space
+from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
@@ -77,7 +78,7 @@ class GivenAnswer:
 def do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandResult:
     """Do one step. Raises Refused if the job can't do a step, Busy while another process works on it.
 
-    If the provider is not available, waits for it as long as `choice.provider_wait`, without the job's lock.
+    If the provider is not available, or a budget is used up, waits for it as long as `choice.provider_wait`, without the job's lock.
     """
     try:
         return _do_step(project, job_id, choice)
@@ -114,6 +115,8 @@ def _step_locked(project: ProjectContext, job_id: str, choice: Choice) -> Comman
             return _build_result(session, [], (DETACHED,))
         except outages.Outage as outage:
             return _build_waiting_result(session, outages.begin_wait(session, outage))
+        except BudgetReached as reached:
+            return _build_waiting_result(session, outages.begin_budget_wait(session, reached))
 
 
 def _record_or_take_step(session: Session, choice: Choice) -> CommandResult:
@@ -182,7 +185,11 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
     if turn.sent:
         agent_calls.require_key(session.project, turn.agent, turn.model)
     provider = agent_calls.name_provider_of(session.project, turn.agent, turn.model)
-    if wait := outages.find_wait(session, provider):
+    if wait := (
+        None
+        if choice.model or choice.role or not budgets.is_booked(session.project)
+        else outages.find_budget_wait(session)
+    ) or outages.find_wait(session, provider):
         return _build_waiting_result(session, wait)
     if turn.sent:
         agent_calls.prepare_courier(session.project, turn.agent, turn.model)
@@ -424,7 +431,8 @@ def _build_result(session: Session, entries: list[Interaction], notes: tuple[str
 
 def _build_waiting_result(session: Session, wait: ProviderWait) -> CommandResult:
     result = _build_result(session, [], (outages.describe_wait(wait),))
-    return replace(result, exit_code=ProviderError.exit_code, wait=wait)
+    code = AT_A_LIMIT if wait.budget else ProviderError.exit_code
+    return replace(result, exit_code=code, wait=wait)
 
 
 def _list_not_restorable(entry: Interaction) -> list[str]:

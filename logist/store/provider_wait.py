@@ -1,4 +1,4 @@
-"""provider-wait.json: until when a job waits because its provider is not available.
+"""provider-wait.json: until when a job waits because its provider is not available, or a budget is used up.
 
 Deleting it is harmless: the next step tries again at once. Has few imports, because `job list` reads it.
 """
@@ -17,13 +17,16 @@ from logist.timestamps import format_utc
 
 LONGEST_PAUSE = 366 * 86400.0
 """Seconds; a longer pause was not written by Logist."""
+USED_UP, RESERVED = "used up", "reserved"
+"""Why a job waits for a budget; `RESERVED`: only calls that have no answer yet prevent the next one."""
+SHOW_BUDGETS = "logist budget show"
 _MOST_BYTES = 1 << 14
 _LONGEST_TEXT = 500
 _MOST_NUMBER = 1 << 53
 
 
 class ProviderWait(NamedTuple):
-    """Why a job waits for its provider, and until when."""
+    """Why a job waits for its provider or for a budget, and until when."""
 
     provider: str
     revision: int
@@ -47,6 +50,10 @@ class ProviderWait(NamedTuple):
     """The pauses together have reached `retries.max_wait_minutes`."""
     follows: bool = False
     """Another job of the same run tries the provider; this one continues as soon as that has an answer."""
+    budget: str = ""
+    """The budget for which the job waits, instead of a provider."""
+    budgets: str = ""
+    """Changes when a budget is changed: then the wait is over."""
 
     def count_left(self, now: float, monotonic: float) -> float:
         """Return the seconds until the next try. If a clock was set, or has started again, they only become fewer."""
@@ -60,12 +67,15 @@ class ProviderWait(NamedTuple):
         if self.gave_up:
             minutes = round(self.waited / 60)
             return f"{self.provider}, not available for {minutes} min of waiting ({self.reason})"
+        if self.pause >= LONGEST_PAUSE:
+            return f"{self.provider}, {self.reason}"
         return f"{self.provider} until {format_time(self.began + self.pause)}, {self.reason}"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON for `--json`."""
         return {
             "provider": self.provider,
+            "budget": self.budget or None,
             "next_try_at": _format_utc(self.began + self.pause),
             "tries": self.tries,
             "reason": self.reason,

@@ -11,6 +11,7 @@ from logist.core.machine.limits import Halt
 from logist.core.machine.steward import next_command
 from logist.core.model import Interaction, Kind
 from logist.core.prompt.budget import BudgetRow
+from logist.core.prompt.search_report import SearchReport
 from logist.core.replay import drift
 from logist.core.replay.drift import Drift
 from logist.core.replay.drift_causes import describe_change
@@ -62,6 +63,8 @@ class NextPrompt:
     drift: PromptDifferences | None = None
     """None for the first prompt of a role."""
     facts: tuple[tuple[str, str], ...] = ()
+    in_parts: frozenset[str] = frozenset()
+    """The parts of the prompt that have only parts of a file."""
 
     @property
     def table(self) -> tuple[BudgetRow, ...]:
@@ -69,16 +72,24 @@ class NextPrompt:
 
 
 def preview_prompt(head: JobHead) -> NextPrompt:
-    """Return the exact request that the next step would send. Nothing is sent or written."""
+    """Return the exact request that the next step would send. Nothing is sent, and the job does not change."""
     notes: list[str] = []
     project = replace(head.project, say=notes.append)
     try:
-        state, outcome = preview_request(project, head.id, Choice())
+        report = SearchReport()
+        state, outcome = preview_request(project, head.id, Choice(), report)
         if isinstance(outcome, StepPlan):
             setup = list(_describe_setup(project, head))
             notes += _list_trust_problems(project)
             found = _find_drift(head, outcome)
-            return NextPrompt(outcome, notes=(*notes, *setup), drift=found, facts=_list_facts(outcome))
+            in_parts = frozenset(f"relevant:{path}" for path in report.list_files_in_parts())
+            return NextPrompt(
+                outcome,
+                notes=(*notes, *setup),
+                drift=found,
+                facts=_list_facts(outcome),
+                in_parts=in_parts,
+            )
     except LogistError as error:
         where = f"{error.where}: " if error.where else ""
         return NextPrompt(reason=f"{where}{error.message}", command=error.fix or "", notes=tuple(notes))

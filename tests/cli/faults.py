@@ -16,6 +16,7 @@ import pytest
 from logist.cli.checkup.surroundings import surroundings
 from logist.config.environment import Environment
 from logist.core.model import JobSpec, Reply, Usage
+from logist.core.money.budgets import BookedCall, Cost
 from logist.core.step.step import StepPlan
 from logist.jobs.base.create import create_job
 from logist.jobs.base.project import Clock, ProjectContext
@@ -23,6 +24,7 @@ from logist.jobs.base.session import open_session
 from logist.jobs.turn import agent_calls
 from logist.jobs.turn.next_request import Choice, preview_request
 from logist.store import JobDir
+from logist.store.ledger import Ledger
 from logist.store.settled_state import compute_checksum
 from tests import support
 from tests.cli.desk import Desk, command
@@ -189,6 +191,22 @@ def half_written_at_home(desk: Desk) -> None:
     path = desk.home / ".current_job.0123456789ab.new"
     put(path, b"j")
     os.utime(path, (OLD, OLD))
+
+
+def spent(job: str) -> Inject:
+    """A call of this job is reserved in the ledger."""
+
+    def put_call(desk: Desk) -> None:
+        call = BookedCall(f"{job}/0123456789abcdef/1", job, "2026-01-02")
+        assert Ledger(desk.home / "ledger").reserve(call, Cost(5, 6, 1), [], "2026-01-02T03:04:05Z") is None
+
+    return put_call
+
+
+def damaged_ledger(desk: Desk) -> None:
+    spent("j1")(desk)
+    file = desk.home / "ledger" / "ledger.json"
+    file.write_bytes(file.read_bytes().replace(b'"tokens":6', b'"tokens":7'))
 
 
 def in_the_making(desk: Desk) -> None:

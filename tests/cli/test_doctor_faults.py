@@ -32,6 +32,7 @@ from tests.cli.faults import (
     closed,
     copied_job,
     cut_pack,
+    damaged_ledger,
     earlier,
     half_written,
     half_written_at_home,
@@ -54,6 +55,7 @@ from tests.cli.faults import (
     restoring,
     role,
     selected,
+    spent,
     spoiled,
     spoiled_pack,
     stale_git,
@@ -275,6 +277,18 @@ FAULTS = (
     Fault("restore-recorded", restored, "0 job j1: the temporary file of a recorded restep", "fix"),
     Fault(
         "restore-nonsense", written("restoring", b"{"), "10 job j1: can't read the record of a restore", "run"
+    ),
+    Fault(
+        "ledger-damaged",
+        damaged_ledger,
+        "10 ledger: the ledger is damaged: entry 1 is missing, although totals.json includes it",
+        "fix",
+    ),
+    Fault(
+        "ledger-forgotten",
+        spent("gone"),
+        "0 ledger: calls of jobs that don't exist any more are still reserved: gone",
+        "fix",
     ),
     # around the jobs
     Fault("in-the-making", in_the_making, "0 jobs: .new-x-0123456789ab was left", "fix"),

@@ -190,3 +190,15 @@ def test_a_scrub_says_where_it_is_recorded_and_how_to_verify_it(desk: Desk) -> N
     assert "(customer data)" in desk("job", "verify", "j").out
     ran = desk("job", "scrub", str(file), *words)
     assert ran.out.splitlines()[1] == f"recorded as interaction 2 in {file}, and verified"
+
+
+def test_a_scrub_without_the_text_in_the_job_removes_the_past_commits_and_says_only_that(
+    desk: Desk, git_repo: Path
+) -> None:
+    """The text may be in any of them."""
+    desk.settings("workspace: {history: full}\n")
+    assert desk("trust", "--yes").code == 0
+    desk.create("j", "--repo", str(git_repo))
+    ran = desk("job", "scrub", "j", "--pattern", "Anna Schmidt", "--yes")
+    assert (ran.code, ran.out) == (0, "j: the text was not found; nothing was replaced\n")
+    assert ran.err == "j: the past commits in its workspace were removed, because they may have the text\n"

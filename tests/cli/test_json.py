@@ -13,8 +13,10 @@ import pytest
 from referencing import Registry, Resource
 
 from logist.cli.commands.inbox import INBOX
-from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
+from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, WORKFLOW
+from logist.core.money.budgets import BookedCall, Cost
 from logist.resources import find_resource
+from logist.store.ledger import Ledger
 from tests import support
 from tests.cli.desk import Desk, answer, command
 
@@ -22,7 +24,8 @@ SHARED = {"envelope", "shapes"}
 BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
-    *(name for name in ROOT if name not in ("config", "job", "role", "workflow")),
+    *(name for name in ROOT if name not in ("budget", "config", "job", "role", "workflow")),
+    *(f"budget {name}" for name in BUDGET),
     *(f"config {name}" for name in CONFIG),
     *(f"inbox {name}" for name in INBOX),
     *(f"job {name}" for name in JOB),
@@ -123,6 +126,31 @@ def badly_configured(desk: Desk) -> None:
     (desk.home / "roles" / "Poet.yaml").write_text("name: Poet\n", "utf-8")
 
 
+def spent(desk: Desk) -> None:
+    """Two calls are booked, one of them without an answer, and there are budgets."""
+    pending(desk)
+    call = BookedCall("j1/0123456789abcdef/1", "j1", "2026-01-02", "openai", "openai/gpt-5", "", ("nightly",))
+    ledger = Ledger(desk.home / "ledger")
+    for number in (1, 2):
+        assert (
+            ledger.reserve(call._replace(id=f"j1/a/{number}"), Cost(7, 8, 1), [], "2026-01-02T03:04:05Z")
+            is None
+        )
+    assert ledger.settle({"j1/a/1": Cost(5, 6, 1)}, "2026-01-02T03:04:05Z") == 1
+    limits = [
+        "all: {cost: 0.000005, tokens: 100}",
+        "daily: {per: day, calls: 1, tag: nightly}",
+        "one: {per: run, cost: 1}",
+    ]
+    desk.settings("budget:\n  limits:\n" + "".join(f"    {limit}\n" for limit in limits))
+
+
+def ledger_damaged(desk: Desk) -> None:
+    spent(desk)
+    file = desk.home / "ledger" / "ledger.json"
+    file.write_bytes(file.read_bytes().replace(b'"tokens":8', b'"tokens":9', 1))
+
+
 def untrusted(desk: Desk) -> None:
     desk.settings("sandbox: {mode: required}\n")
 
@@ -195,6 +223,14 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("inbox snooze", pending, ["j1", "--until", "2h"], 8),
     ("inbox note", stuck, ["j1", "Ask Bob."], 0),
     ("inbox note", stuck, ["j1", ""], 2),
+    ("budget show", spent, [], 0),
+    ("budget show", badly_configured, [], 5),
+    ("budget history", spent, ["--by", "tag"], 0),
+    ("budget history", pending, ["--since", "yesterday"], 2),
+    ("budget set", spent, ["daily", "--per", "day", "--cost", "250", "--tag", "nightly"], 0),
+    ("budget set", pending, ["daily"], 2),
+    ("budget verify", spent, [], 0),
+    ("budget verify", ledger_damaged, [], 10),
     ("config show", pending, [], 0),
     ("config show", badly_configured, [], 5),
     ("config set", pending, ["limits.max_attempts", "4"], 0),

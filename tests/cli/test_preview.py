@@ -194,7 +194,7 @@ def test_what_was_left_out(desk: Desk, snapshot: SnapshotAssertion) -> None:
     assert desk("job", "preview", "j1", "--json").json["data"]["left_out"] == {
         "texts": [
             {"path": ".env", "note": "may contain secrets: not shown"},
-            {"path": "song.py", "note": "text not shown: the texts of the other files take all the room"},
+            {"path": "song.py", "note": "text not shown: no room left"},
         ],
         "in_parts": [],
         "below_limit": 1,
@@ -212,7 +212,7 @@ def test_files_of_which_there_are_only_parts(desk: Desk) -> None:
     assert row.split()[1:] == ["6", "workspace", "parts", "relevant:song.py"]
     assert desk("job", "preview", "j1", "--json").json["data"]["left_out"]["in_parts"] == ["song.py"]
     why = desk("job", "preview", "j1", "--why", "--file", "song.py").out
-    assert "      parts of a file of 1,000 lines, with line numbers; read the file for the rest\n" in why
+    assert "      parts of a file of 1,000 lines\n" in why
 
 
 def test_why_the_files_were_picked(desk: Desk, snapshot: SnapshotAssertion) -> None:
@@ -250,7 +250,7 @@ def test_the_name_of_a_file_stays_on_its_line(desk: Desk) -> None:
     assert line.endswith('  "poem\\n   9  9.99  x.py"')
     lines = desk("job", "preview", "j1", "--why", "--file", "a\nb/poem.py").out.splitlines()
     assert lines[-2:] == [
-        '   -     0.00        -  "a\\nb/poem.py"',
+        '   -        -        -  "a\\nb/poem.py"',
         "      not listed: not found in the workspace; did you mean poem.py?",
     ]
 
@@ -270,6 +270,30 @@ def test_a_role_without_relevant_files_has_nothing_to_explain(desk: Desk) -> Non
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.startswith("warning: j1: role Worker requires no relevant files, so none are picked")
     assert desk("job", "preview", "j1", "--why", "--json").json["data"]["relevance"] is None
+
+
+def test_no_files_are_wanted(desk: Desk) -> None:
+    """It is not the fault of the task."""
+    poems(desk)
+    desk.settings("context: {relevant_files_limit: 0}\n")
+    for words in (["--why"], ["--why", "--file", "poem.py"]):
+        ran = desk("job", "preview", "j1", *words)
+        assert (ran.out, ran.code) == ("", 0)
+        assert ran.err.splitlines() == [
+            "warning: j1: context.relevant_files_limit is 0, so no files are picked (set it to 1 or more)"
+        ]
+
+
+def test_many_words_of_the_task_fit_a_narrow_terminal(desk: Desk) -> None:
+    poems(desk)
+    text = "mend " + " ".join(f"word{number}_of_{number}" for number in "abcdefghijklmnopqrst")
+    desk.create("j2", "--role", "Poet", prompt=text)
+    before, after = desk("job", "preview", "j2", "--why").out.split("\n\n")[0].split(":\n")
+    assert before.startswith("Words of the task")
+    lines = [line for line in after.splitlines() if line.startswith("  ")]
+    assert len(lines) > 3
+    assert max(map(len, lines)) < 80
+    assert all(line.endswith("),") for line in lines[:-1]), "no item is broken"
 
 
 def test_a_task_without_words_picks_nothing(desk: Desk) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
+from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, WORKFLOW
+from logist.core.money.budgets import BookedCall, Cost
+from logist.store.ledger import Ledger
 from tests.torture.lab import World, command, paid_server
 from tests.torture.suite import Skip
 from tests.torture.tracer import Call, Trace, trace
@@ -39,6 +41,9 @@ LOOKS: dict[str, list[list[str]]] = {
     "stats": [[]],
     "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "inbox": [[], ["--json"], ["--snoozed"]],
+    "budget show": [[]],
+    "budget history": [["--by", "job"]],
+    "budget verify": [[]],
     "role list": [[]],
     "role show": [["Worker"]],
     "role validate": [[]],
@@ -52,7 +57,7 @@ LOOKS: dict[str, list[list[str]]] = {
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
-    *("init", "demo", "run", "config set", "config unset"),
+    *("init", "demo", "run", "budget set", "config set", "config unset"),
     *(
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
@@ -117,6 +122,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     (world.folder / "workspace" / "a.txt").write_text("by hand", "utf-8")
     history = world.jobs / "half" / "jobHistory.json"
     history.write_bytes(history.read_bytes().removesuffix(b"]}\n") + b',{"sequence":3,"ver')
+    call = BookedCall("j/0123456789abcdef/1", "j", "2026-01-02")
+    assert Ledger(world.home / "ledger").reserve(call, Cost(7, 8, 1), [], "") is None
     return world
 
 
@@ -136,9 +143,10 @@ def _is_a_trial(call: Call, world: World) -> bool:
 
 
 def test_every_command_looks_or_changes() -> None:
-    groups = [name for name in ROOT if name not in ("config", "job", "role", "workflow")]
+    groups = [name for name in ROOT if name not in ("budget", "config", "job", "role", "workflow")]
     every = {
         *groups,
+        *(f"budget {name}" for name in BUDGET),
         *(f"config {name}" for name in CONFIG),
         *(f"job {name}" for name in JOB),
         *(f"role {name}" for name in ROLE),

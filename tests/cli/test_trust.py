@@ -78,8 +78,8 @@ def test_a_project_shows_past_commits_only_after_a_person_allowed_it(
     refused = desk(*create, "j1", env=user)
     assert refused.code == 5
     assert refused.err.splitlines()[-1] == (
-        f"error: {desk.home / 'config.yaml'}: `workspace.history` can run programs, reach other hosts, show past "
-        "commits to agents, or merge work without asking you; you haven't allowed this yet "
+        f"error: {desk.home / 'config.yaml'}: `workspace.history` lets agents read past commits, which may contain "
+        "secrets that were removed later; you haven't allowed this yet "
         "(check it, then run: logist trust)"
     )
     assert desk.tree() == before
@@ -371,6 +371,66 @@ def test_a_pipe_in_the_place_of_what_is_remembered_keeps_nobody_waiting(
     assert desk("trust", "--yes", env=user).code == (0 if name == "trusted.json" else 5)
 
 
+@pytest.mark.parametrize(
+    ("text", "needs_trust"),
+    [
+        ("{limits: {daily: {cost: 499}}}", ""),
+        ("{limits: {daily: {calls: 3}}}", ""),
+        ("{limits: {more: {per: month, cost: 99999}}}", ""),
+        ("{limits: {daily: {cost: 501}}}", "budget.limits.daily.cost"),
+        ("{limits: {daily: {cost: null, calls: 3}}}", "budget.limits.daily.cost"),
+        ("{limits: {daily: {per: month}}}", "budget.limits.daily.per"),
+        ("{limits: {daily: {tag: none}}}", "budget.limits.daily.tag"),
+        ("{timezone: Pacific/Kiritimati}", "budget.timezone"),
+    ],
+)
+def test_a_project_may_only_lower_the_budgets_of_the_user(
+    desk: Desk, user: dict[str, str], text: str, needs_trust: str
+) -> None:
+    own = Path(user["XDG_CONFIG_HOME"]) / "logist" / "config.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("budget: {limits: {daily: {per: day, cost: 500}}}\n")
+    desk.settings(f"budget: {text}\n")
+    ran = desk("run", env=user)
+    if not needs_trust:
+        assert (ran.code, "trust" in ran.err) == (0, False)
+        return
+    assert ran.code == 5
+    assert f"`{needs_trust}` allows to spend more than your own config does" in ran.err
+    assert desk("trust", "--yes", env=user).code == 0
+    assert desk("run", env=user).code == 0
+
+
+@pytest.mark.parametrize("has_budget", [True, False])
+@pytest.mark.parametrize(
+    ("text", "needs_trust"),
+    [
+        ("allow_unknown_price: true", "allow_unknown_price"),
+        ("models: {m: {input_price: 0.01}}", "models.m.input_price"),
+        ("models: {m: {price: free}}", "price"),
+        ("models: {m: {output_price: 9.0}}", ""),
+    ],
+)
+def test_a_project_may_not_make_calls_look_cheaper_to_the_budgets_of_the_user(
+    desk: Desk, user: dict[str, str], text: str, needs_trust: str, *, has_budget: bool
+) -> None:
+    own = Path(user["XDG_CONFIG_HOME"]) / "logist" / "config.yaml"
+    own.parent.mkdir(parents=True)
+    budget = "budget: {limits: {daily: {per: day, cost: 500}}}\n" if has_budget else ""
+    own.write_text(f"models: {{m: {{provider_model: openai/m, input_price: 1, output_price: 8}}}}\n{budget}")
+    desk.settings(f"{text}\n")
+    ran = desk("run", env=user)
+    assert ran.code == (5 if has_budget and needs_trust else 0)
+    assert not ran.code or f"{needs_trust}` allows to spend more than your own config does" in ran.err
+
+
+def test_without_budgets_of_the_user_those_of_a_project_need_no_trust(
+    desk: Desk, user: dict[str, str]
+) -> None:
+    desk.settings("budget: {timezone: Europe/Berlin, limits: {daily: {per: day, cost: 500}}}\n")
+    assert desk("run", env=user).code == 0
+
+
 def test_each_setting_is_judged() -> None:
     """A new setting needs trust until it is put into the table; here it has to be put into one of the two lists."""
     sensitive = {
@@ -389,6 +449,7 @@ def test_each_setting_is_judged() -> None:
         *("workspace.setup.environment", "workspace.setup.rerun", "tools.require_approval", "tools.disabled"),
         *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),
         *("sandbox.output_bytes", "sandbox.readable"),
+        *("budget.limits", "budget.timezone"),
         # Refused in a project's config, with and without trust.
         *("steward.sign", "steward.key", "steward.require", "steward.allowed_signers", "projects"),
     }

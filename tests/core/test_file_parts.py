@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from logist.core.relevance import Task, file_parts
 from logist.core.relevance.file_parts import Matches, show_file
 from logist.core.relevance.mentions import find_lines
+from logist.core.relevance.outline import list_definitions
 from logist.core.relevance.words import find_keywords
 from logist.core.secrets.redact import redact
 
@@ -224,6 +225,26 @@ def test_a_definition_whose_name_matches_is_shown_whole(language: str) -> None:
     assert len(shown) < len(text.split("\n")) - 1
 
 
+def find_extents(text: str) -> dict[str, tuple[int, int]]:
+    """The first and the last line of each definition; they count from 1."""
+    lines = text.split("\n")
+    starts = [0, *itertools.accumulate(len(line.encode()) + 1 for line in lines)][:-1]
+    found = list_definitions(text.encode(), lines, starts, headings=False)
+    return {each.name: (each.first + 1, each.last + 1) for each in found}
+
+
+def test_a_definition_ends_before_the_next_line_that_is_indented_less() -> None:
+    assert find_extents(C)["parse"] == (12, 23)
+    assert find_extents(PYTHON)["parse"] == (20, 26)
+    assert find_extents(RUBY)["parse"] == (6, 12)
+
+
+def test_sentences_are_no_definitions() -> None:
+    prose = "type names.\nclass names of things\nmodule imports to read"
+    code = "class Lexer with Reader {\n}\ntrait Names: Reader {\n}\n"
+    assert find_extents(f"{prose}\n{code}").keys() == {"Lexer", "Names"}
+
+
 def test_the_numbers_are_those_of_the_file() -> None:
     text = "\n".join(f"def f{number}():\n    return {number}\n" for number in range(300)) + "\nrate = 1\n" * 2
     shown = show_file(text, matches("f77 and rate"), 4_000, headings=False)
@@ -287,6 +308,84 @@ def test_a_very_long_line_is_cut_with_a_mark_around_the_match() -> None:
     assert shown.startswith("1  ... ")
     assert shown.endswith("... (80,009 characters)")
     assert len(shown) < 400
+
+
+def define(name: str, *lines: str, length: int = 10) -> str:
+    """A function of this many lines, some of them given."""
+    filling = "    x = 1\n" * (length - 1 - len(lines))
+    return "".join((f"def {name}():\n", *(f"    {line}\n" for line in lines), filling))
+
+
+FIRST_SHOWN = [
+    (
+        "its name matches",
+        define("other", "charge()", "y = 2") + define("charge", "y = 2", "y = 2"),
+        "def charge():",
+    ),
+    (
+        "it is short",
+        define("long", "charge()", length=40) + define("short", "charge()", length=8),
+        "def short():",
+    ),
+    (
+        "it has both words",
+        define("many", *["charge()"] * 8) + define("both", "charge()", "retry()"),
+        "def both():",
+    ),
+    (
+        "its word is rare in the file",
+        define("many", *["charge()"] * 8) * 9 + define("one", "retry()"),
+        "def one():",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"), [row[1:] for row in FIRST_SHOWN], ids=[row[0] for row in FIRST_SHOWN]
+)
+def test_one_definition_comes_before_another_because(text: str, first: str) -> None:
+    longest = max(len(part) for part in re.split("^(?=def)", text, flags=re.MULTILINE))
+    room = longest + 4 * text.count("\n", 0, longest) + 60
+    shown = get_lines(show_file(text, matches("Charge, retry"), room).text)
+    start = next(number for number, line in shown.items() if line == first)
+    assert {start + line for line in range(8)} <= set(shown)
+
+
+def test_what_hardly_matches_is_left_out() -> None:
+    words = "lexer token grammar syntax scanner symbol table macro pragma import export"
+    text = define("best", *words.split(), length=14) + define("common", "module()") * 20
+    shown = get_lines(show_file(text, matches(f"{words} module"), 9_000).text)
+    assert "    grammar" in shown.values()
+    assert "    module()" not in shown.values()
+
+
+def test_a_small_method_is_shown_with_what_is_around_it() -> None:
+    text = "class Payments:\n    rate = 1\n\n    def charge(self):\n        pass\n\n    def refund(self):\n        pass\n"
+    assert list(get_lines(show_file(text + "x = 1\n" * 50, matches("Charge"), 4_000).text)) == [*range(1, 9)]
+
+
+def test_of_a_very_long_definition_the_beginning_or_the_matches_are_shown() -> None:
+    length = 160
+    named = get_lines(show_file(define("charge", length=length), matches("Charge"), 9_000).text)
+    assert list(named) == [*range(1, 2 + file_parts.HEAD)]
+    text = define("long", *["x = 1"] * 40, "charge()", length=length)
+    shown = get_lines(show_file(text, matches("Charge"), 9_000).text)
+    assert shown[42] == "    charge()"
+    assert len(shown) < 2 + file_parts.BEFORE + 1 + file_parts.AFTER
+
+
+def test_scraps_of_only_a_few_definitions_are_shown() -> None:
+    text = "".join(define(f"f{number}", "charge()", length=70) for number in range(9))
+    shown = get_lines(show_file(text, matches("Charge"), 900).text)
+    assert list(shown.values()).count("    charge()") == file_parts.MOST_SHRUNK
+
+
+def test_the_outline_has_its_part_of_the_room_and_no_more_than_it_needs() -> None:
+    text = "".join(define(f"f{number}", "charge()", length=5) for number in range(300))
+    names = re.findall(r" f\d+\b", show_file(text, matches("Charge"), 3_000).text.replace("def ", "def_"))
+    assert len(names) > 3_000 // file_parts.OUTLINE_SHARE // 15
+    many = "".join(f"def function_{number}():\n    pass\n" for number in range(2_000))
+    assert len(show_file(many, Matches(), 60_000).text) <= file_parts.MAX_OUTLINE
 
 
 def test_headings_are_the_outline_of_a_text() -> None:
@@ -362,6 +461,13 @@ def test_whatever_the_text_is_the_room_is_kept_and_the_lines_are_its_own(
 )
 def test_hostile_files_end(text: str) -> None:
     assert len(show_file(text, matches("Charge and log"), 5_000).text) <= 5_000
+
+
+def test_of_very_many_headings_the_first_are_enough() -> None:
+    lines = ["# Log"] * 50_000
+    found = list_definitions(b"", lines, [], headings=True)
+    assert len(found) == 20_000
+    assert found[-1].last == 49_999
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core.relevance.key_files import MAX_BYTES, choose_key_files, format_key_files
+from logist.core.relevance.key_files import MAX_BYTES, MOST_FILES, choose_key_files, format_key_files
 
 README = """\
 <p align="center">
@@ -166,11 +166,44 @@ def test_a_broken_settings_file_is_no_error(name: str, text: str) -> None:
     assert text[:20].strip() in excerpt(name, text) or text in ("[1]", '"x"')
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Cargo.toml", f"build = 0x{'f' * 5_000}"),
+        ("Cargo.toml", f"build = [0x{'f' * 5_000}]"),
+        ("Cargo.toml", f"{'.'.join(['a'] * 30_000)} = 1"),
+    ],
+    ids=["number", "list", "key"],
+)
+def test_what_takes_too_long_or_cannot_be_written_is_shown_unread(name: str, text: str) -> None:
+    assert text[:20] in excerpt(name, text)
+
+
+def test_no_depth_of_a_settings_file_is_an_error() -> None:
+    """Near the limit of recursion, a value can still be read, but not be written."""
+    for depth in range(850, 1_000):
+        assert "[[" in excerpt("package.json", f'{{"a": {"[" * depth}{"]" * depth}}}')
+
+
 def test_a_copy_is_shown_once_and_files_without_useful_lines_are_not() -> None:
     files = choose_key_files(["AGENTS.md", "CLAUDE.md", "Makefile", "README.md"])
     shown = format_key_files((file, "" if file.path == "README.md" else "Be kind.\n") for file in files)
     assert shown == "Excerpts of key files:\n\nAGENTS.md:\n```\nBe kind.\n```"
     assert format_key_files([]) == ""
+
+
+def test_lines_without_words_are_not_shown() -> None:
+    text = "Shop\n====\n\n[pears]: https://pears.example\n.. image:: shop.png\nSells pears.\n"
+    assert excerpt("README.rst", text).split("```")[1].split() == ["Shop", "Sells", "pears."]
+
+
+def test_of_deep_settings_the_names_are_shown() -> None:
+    text = json.dumps({"compile": {"targets": {"linux": {"arch": "arm", "strip": True}}}})
+    assert "\ncompile.targets.linux: arch, strip\n" in excerpt("deno.json", text)
+
+
+def test_key_files_are_few() -> None:
+    assert len(choose_key_files([f"{number}.csproj" for number in range(MOST_FILES + 1)])) == MOST_FILES
 
 
 def test_escapes_do_not_bring_in_control_characters() -> None:

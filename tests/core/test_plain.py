@@ -16,7 +16,7 @@ import pytest
 
 from logist.core.history import fold
 from logist.core.machine.kinds import KINDS, command_of, get_command_name, plain_command_of
-from logist.core.model import Interaction, JobSpec, Kind, State, plain
+from logist.core.model import Interaction, JobSpec, Kind, State, command_kinds, commands, plain
 from logist.core.model.shapes import SHAPES
 from logist.jobs.base.stored_records import STORED_ONLY, dump_state
 from logist.quick_model import BaseModel, ValidationError
@@ -331,3 +331,18 @@ def test_the_models_refuse_what_lacks_a_required_field(name: str) -> None:
         assert plain.read_record(name, {}) is None
     else:
         assert_same(expected, plain.read_record(name, {}), name)
+
+
+def test_the_name_of_a_command_tells_its_class() -> None:
+    predicates = {name: check for name, check in vars(command_kinds).items() if name.startswith("is_")}
+    classes = {
+        each
+        for each in vars(commands).values()
+        if isinstance(each, type) and issubclass(each, commands.RecordedCommand)
+    }
+    assert len(predicates) > 10
+    for name, is_command in predicates.items():
+        expected = getattr(commands, f"{name.removeprefix('is_').title()}Command")
+        assert {each for each in classes if is_command(each.__new__(each))} == {
+            each for each in classes if issubclass(each, expected)
+        }

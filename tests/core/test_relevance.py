@@ -15,7 +15,7 @@ from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_si
 from logist.core.relevance.ranking import Names, Text, rank_files
 from logist.core.relevance.ranking_report import RankingReport
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
-from logist.core.relevance.word_table import WordTableBuilder
+from logist.core.relevance.word_table import MOST_WORDS, WordTableBuilder
 from logist.core.relevance.words import (
     MAX_COMPOUNDS,
     MAX_KEYWORDS,
@@ -60,6 +60,9 @@ def test_the_forms_of_a_word_share_a_stem(words: list[str], shared: str | None) 
         ({"title": "Users cannot log in"}, ["user", "log_in", "log"]),
         ({"title": "Run vet in CI"}, ["run", "vet", "run_vet", "ci"]),
         ({"title": "See https://example.org/parser/lexer"}, []),
+        ({"title": "APIs"}, ["api"]),
+        ({"title": "rate limit, rate limit", "prompt": "`rate_limit`"}, ["rate", "limit", "rate_limit"]),
+        ({"title": "rate limit or rate limits"}, ["rate", "limit", "rate_limit"]),
         ({"title": "Größe der Übersicht"}, ["größ", "der", "übersicht"]),
         ({"title": "x", "tags": ("parser",)}, ["pars"]),
         ({"title": "x", "criteria": ("The lexer has tests",)}, ["lexer", "test"]),
@@ -82,6 +85,29 @@ def test_what_the_title_says_counts_most_and_names_of_code_more_than_words() -> 
     assert (telling.word, general.word) == ("lexers", "support")
 
 
+def weigh(**texts: Any) -> dict[str, float]:
+    return {keyword.needle: keyword.weight for keyword in find_keywords(Task(**texts))}
+
+
+def test_a_tag_counts_more_than_a_text_and_a_part_of_a_name_more_than_a_word() -> None:
+    weights = weigh(title="x", prompt="alpha `gamma` delta_epsil", tags=("beta",))
+    assert weights["beta"] > weights["alpha"] < weights["gamma"] == weights["delta"] < weights["delta_epsil"]
+
+
+def test_that_a_task_wants_tests_says_little_about_the_files() -> None:
+    weights = weigh(title="Tests of lexers")
+    assert weights["test"] < weights["lexer"] / 2
+
+
+def test_of_too_many_words_the_general_ones_are_left_out() -> None:
+    general, telling = "support return handle", " ".join(f"word{chr(97 + n)}x" for n in range(MAX_KEYWORDS))
+    assert len(weigh(title=general, prompt=telling)) == MAX_KEYWORDS + 2  # with the compounds of the title
+    assert (
+        not weigh(title=general, prompt=telling).keys()
+        & weigh(title="support", prompt="return handle").keys()
+    )
+
+
 def test_keywords_are_few_and_the_same_each_time() -> None:
     task = Task("a title", " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}x" for n in range(400)))
     assert len(find_keywords(task)) == MAX_KEYWORDS
@@ -91,12 +117,25 @@ def test_keywords_are_few_and_the_same_each_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a" * 300_000, "a_" * 150_000, "aB" * 150_000, "`" * 300_000, "./" * 150_000, "(" * 300_000]
+    "text",
+    [
+        "a" * 300_000,
+        "a_" * 150_000,
+        "aB" * 150_000,
+        "a." * 100_000,
+        "`" * 300_000,
+        "./" * 150_000,
+        "(" * 300_000,
+        " ".join(f"`name{number}`" for number in range(3_000)),
+        " ".join(f"{'x/' * 200}{number}/b.py" for number in range(20)),
+    ],
+    ids=lambda text: text[:4],
 )
 def test_no_text_takes_long(text: str) -> None:
     began = time.process_time()
     find_keywords(Task(text, text, text, (text,)))
-    find_mentions(Task(text, text, text, (text,)), ["a/b.py"], ["a"])
+    places = [f"{number}/a" for number in range(10_000)]
+    find_mentions(Task(text, text, text, (text,)), [f"{place}/b.py" for place in places], places)
     assert time.process_time() - began < 3
 
 
@@ -194,6 +233,14 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     return [one.path for one in found]
 
 
+def test_of_each_text_only_the_first_words_are_counted() -> None:
+    table = WordTableBuilder()
+    digits = str.maketrans("0123456789", "abcdefghij")
+    names = [f"x{number:06}".translate(digits) for number in range(MOST_WORDS - 1)]
+    table.add_text(" ".join(["lexer", *names, "parser"]).encode())
+    assert table.finish().count_keywords(find_keywords(Task("Lexer or parser"))) == {0: {0: 1}}
+
+
 RANKED = [
     ("a name beats a text", {"other.py": "parser", "parser.py": "x"}, "parser.py"),
     ("a whole name beats a part of one", {"a_table_of_parsers.py": "", "parser.py": ""}, "parser.py"),
@@ -206,7 +253,13 @@ RANKED = [
     ("a text beats its directory", {"parser/x.py": "a", "y.py": "parser"}, "y.py"),
     ("a rare word beats a common one", {"a.py": "lexer", **{f"{n}.py": "parser" for n in range(9)}}, "a.py"),
     ("both beat one", {"a.py": "parser lexer", "b.py": "parser parser parser parser"}, "a.py"),
-    ("short beats long", {"a.py": "parser", "b.py": "parser" + " x" * 30_000}, "a.py"),
+    ("short beats long", {"a.py": "parser" + " x" * 30_000, "b.py": "parser"}, "b.py"),
+    ("a directory counts too", {"a/x.py": "parser", "parser/x.py": "parser"}, "parser/x.py"),
+    (
+        "a directory with the same word adds nothing",
+        {"b/parser.py": "", "parser/parser.py": ""},
+        "b/parser.py",
+    ),
     ("code beats a lock file", {"parser.lock": "parser lexer", "b.py": "parser"}, "b.py"),
     ("code beats a changelog", {"CHANGELOG.md": "parser lexer", "b.py": "parser lexer"}, "b.py"),
     ("ours beats other people's", {"vendor/parser.py": "parser", "b.py": "parser"}, "b.py"),
@@ -238,6 +291,11 @@ RANKED = [
 @pytest.mark.parametrize(("files", "first"), [row[1:] for row in RANKED], ids=[row[0] for row in RANKED])
 def test_files_are_ranked(files: dict[str, str], first: str) -> None:
     assert ranked(Task("Parser and lexer"), files)[0] == first
+
+
+def test_the_forms_of_a_name_are_about_the_same() -> None:
+    files = {"tokenize.py": "x", "tests/test_tokenizers.py": "parser lexer"}
+    assert ranked(Task("Parser and lexer"), files) == ["tests/test_tokenizers.py", "tokenize.py"]
 
 
 def test_the_points_and_factors_of_a_file_make_up_its_score() -> None:
@@ -272,8 +330,9 @@ def test_a_directory_that_is_named_and_a_wish_for_tests_change_the_order() -> No
     task = Task("Parser")
     assert ranked(task, files)[0] == "a/parser.py"
     assert ranked(task, files, directories=["b"])[0] == "b/parser.py"
-    plain, wanted = ranked(task, files, most=9), ranked(task, files, most=9, focus=Focus(tests=True))
-    assert plain.index("tests/test_parser.py") == 2 == wanted.index("tests/test_parser.py")
+    files = {"a.py": "parser", "tests/b.py": "parser parser"}
+    assert ranked(task, files)[0] == "a.py"
+    assert ranked(task, files, focus=Focus(tests=True))[0] == "tests/b.py"
 
 
 def test_two_neighbouring_words_of_the_title_are_found_as_one_name() -> None:
@@ -300,6 +359,9 @@ def test_files_of_the_kind_that_the_task_is_about_come_first() -> None:
     task, files = Task("Parser"), {"a.ts": "parser", "b.d.ts": "parser", "examples/c.ts": "parser parser"}
     assert ranked(task, files) == ["a.ts", "b.d.ts", "examples/c.ts"]
     assert ranked(task, files, focus=Focus(declarations=True))[0] == "b.d.ts"
+    page = {"a.ts": "parser", "docs/b.md": "parser parser"}
+    assert ranked(task, page) == ["a.ts", "docs/b.md"]
+    assert ranked(task, page, focus=Focus(prose=True))[0] == "docs/b.md"
     assert ranked(task, files, focus=Focus(examples=True))[0] == "examples/c.ts"
 
 
@@ -319,6 +381,7 @@ def test_what_hardly_matters_is_left_out_and_the_rest_bounded() -> None:
         ("package-lock.json", 0.05, False),
         ("a.min.js", 0.05, False),
         ("vendor/a.go", 0.1, False),
+        ("CHANGELOG.md", 0.1, False),
         ("a.PNG", 0.0, False),
         ("x.tar.gz", 0.0, False),
         (".env", 0.3, True),
@@ -377,6 +440,12 @@ def test_the_tree_is_bounded_and_keeps_what_builds_the_project(files: list[str])
     assert sum(map(len, shown)) <= MAX_CHARACTERS
     assert shown[:2] == ["README.md", "pyproject.toml"]
     assert any(line.startswith("... and") or "files)" in line for line in shown)
+
+
+def test_a_short_word_is_found_only_as_a_word_of_a_file_name() -> None:
+    names = Names(find_keywords(Task("log, vet")))
+    assert names.find_hits("catalog.py") == names.find_hits("velvet.py") == ({}, {})
+    assert names.find_hits("log.py")[0].keys() == {0}
 
 
 def test_titles_are_compared_by_their_stems() -> None:
@@ -479,6 +548,24 @@ def test_past_commits_like_the_task_vote_for_their_files() -> None:
     assert votes["b.py"].strength < votes["a.py"].strength + votes["c.py"].strength
     assert votes["b.py"].strength > votes["a.py"].strength > votes["c.py"].strength
     assert find_similar_commits([], wanted) == find_similar_commits(["Other"], wanted) == []
+
+
+def test_a_commit_of_many_files_says_less_about_each() -> None:
+    (commit,) = find_similar_commits(["The parser"], find_keywords(Task("Parser")))
+    votes = count_votes([(commit, ["a.py"]), (commit, [f"{n}.py" for n in range(LARGE)])])
+    assert votes["a.py"].strength > votes["0.py"].strength > 0
+
+
+def test_a_rare_word_makes_a_past_commit_more_similar_than_a_common_one() -> None:
+    subjects = ["Rename the lexer", *["Rename the parser"] * 30]
+    similar = find_similar_commits(subjects, find_keywords(Task("Parser, lexer")))
+    assert [commit.number for commit in similar[:2]] == [0, 1]
+    assert similar[0].similarity > 2 * similar[1].similarity
+
+
+def test_only_the_most_similar_commits_vote() -> None:
+    similar = find_similar_commits(["Parser"] * 205, find_keywords(Task("Parser")))
+    assert [commit.number for commit in similar] == [*range(200)]
 
 
 def test_a_past_commit_about_the_same_compound_is_more_like_the_task() -> None:

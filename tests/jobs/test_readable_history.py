@@ -211,6 +211,20 @@ def test_an_agent_is_called_without_it_and_a_person_is_told(bench: MakeBench, re
     ) in b.said
 
 
+def test_who_starts_over_without_it_is_told(bench: MakeBench, repository: Path) -> None:
+    """The next step finds a valid `.git`, so it has nothing to say."""
+    b = bench(settings=FULL)
+    b.create(repo=str(repository))
+    repository.rename(repository.with_name("moved"))
+    shutil.rmtree(b.workspace() / ".git")
+    (warning,) = rerun_job(b.project, "j").warnings
+    assert warning == (
+        "no past commits in the workspace (workspace.history: full): git repository not found "
+        f"({repository / '.git'})"
+    )
+    assert rerun_job(b.project, "j").warnings == ()
+
+
 def test_a_partial_clone_makes_a_job_with_a_warning(
     bench: MakeBench, repository: Path, tmp_path: Path
 ) -> None:

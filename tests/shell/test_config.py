@@ -516,6 +516,13 @@ WRONG = [
     ("models:\n  gpt-4.1:\n    provider_modle: a/b", 3, "unknown key `models.gpt-4.1.provider_modle`"),
     ("on_stuck: []", 1, "`on_stuck` must be a list of at least 1 item or text, not a list"),
     ("on_stuck: [1]", 1, "`on_stuck[0]` must be text, not 1"),
+    ("budget:\n  limits:\n    d: {costs: 1}", 3, "unknown key `budget.limits.d.costs`"),
+    ("budget:\n  limits:\n    d: {per: day}", 3, "`budget.limits.d` limits nothing; set `cost`"),
+    ("budget:\n  limits:\n    d: {calls: 1, tag: a, model: m}", 3, "`budget.limits.d` can't be about `model` and `tag`"),
+    ("budget:\n  limits:\n    d: {calls: 1, per: run, tag: a}", 3, "`budget.limits.d` `per: run` can't be combined"),
+    ("budget:\n  limits:\n    d: {calls: 1, per: week}", 3, "`budget.limits.d.per` must be one of"),
+    ("budget:\n  limits:\n    d: {cost: -1}", 3, "`budget.limits.d.cost` must be at least 0, not -1"),
+    ("budget:\n  timezone: Mars/One", 2, "`budget.timezone` must be the name of a time zone, such as Europe/Berlin"),
     ("a: b: c", 1, "invalid YAML"),
     ("- a", 1, "must be a mapping"),
 ]  # fmt: skip

@@ -342,6 +342,23 @@ def test_a_missing_source_or_commit_is_no_error(root: Path, tmp_path: Path, comm
     assert paths(root, MARK, source=str(tmp_path / "empty"), first=commit) == ["small.txt"]
 
 
+def test_the_title_tells_whether_tests_are_wanted(root: Path) -> None:
+    (root / "tests").mkdir()
+    (root / "a.py").write_text("parser")
+    (root / "tests" / "b.py").write_text("parser parser")
+    assert relevant(root, "The parser")[0].file.path == "a.py"
+    assert relevant(root, "Tests of the parser")[0].file.path == "tests/b.py"
+
+
+def test_of_many_files_with_the_name_in_the_task_the_most_relevant_are_listed(root: Path) -> None:
+    for folder in "abcdef":
+        (root / folder).mkdir()
+        (root / folder / "index.py").write_text("parser" if folder == "f" else "")
+    listed = [each.file.path for each in relevant(root, Task("The parser", "in index.py"))]
+    assert listed[:3] == ["f/index.py", "a/index.py", "b/index.py"]
+    assert len(listed) == 3
+
+
 def test_the_limits_hold(root: Path) -> None:
     write(root, *(f"rosebud{n}.txt" for n in range(9)), text="x" * 900)
     assert len(paths(root, "rosebud", limit=4)) == 4
@@ -360,9 +377,7 @@ def test_a_file_without_room_for_its_text_is_listed(root: Path) -> None:
     assert {one.file.path: len(one.file.text or "") for one in found} == {
         "rosebud0.txt": 900, "rosebud1.txt": 0, "rosebud2.txt": 300, "rosebud3.txt": 0
     }  # fmt: skip
-    assert {one.file.note for one in found if one.file.text is None} == {
-        "text not shown: the texts of the other files take all the room"
-    }
+    assert {one.file.note for one in found if one.file.text is None} == {"text not shown: no room left"}
     assert all(one.reason == "name contains rosebud" for one in found)
 
 
@@ -440,10 +455,32 @@ def test_of_a_file_of_many_megabytes_the_beginning_is_searched(
     huge, line = relevant(root, f"{MARK}: see huge.txt and line.txt")
     assert f"10001  {MARK}\n" in (huge.file.text or "")
     assert huge.file.note == (
-        "parts of the first 14,285 lines of a file of 140,008 bytes, with line numbers; read the file for the rest"
+        "parts of the first 11,554 lines of a file of 140,008 bytes, with line numbers; read the file for the rest"
     )
     assert (line.file.text or "").startswith("1  ééé")
-    assert (line.file.text or "").endswith("(50,000 characters)")
+    assert (line.file.text or "").endswith("(33,615 characters)")
+
+
+def test_a_secret_at_the_end_of_the_beginning_of_a_file_is_not_shown(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first half is not recognized as a secret."""
+    monkeypatch.setattr(showing, "MAX_FILE_BYTES", 100_000)
+    secret = "correct-horse-battery-staple"
+    before = f"let a = 1; {MARK} = '"
+    write(root, "bundle.js", text=f"{before:>99990}{secret}'; {'x' * 20_000}")
+    redact = partial(secrets.redact, secrets=[secret], keep_lines=True)
+    shown = relevant(root, MARK, redact=lambda text: redact(text)[0])
+    assert [each.file.path for each in shown] == ["bundle.js"]
+    assert "let a" not in (shown[0].file.text or "")
+    assert secret[:9] not in (shown[0].file.text or "")
+
+
+def test_the_end_of_the_beginning_of_a_key_file_is_not_shown(root: Path) -> None:
+    secret = "two-lines-of-a\nlong-passphrase"
+    write(root, "Dockerfile", text=f"FROM scratch\n{'#' * 65_500}\n{secret}\n")
+    redact = partial(secrets.redact, secrets=[secret], keep_lines=True)
+    assert "two-lines" not in excerpts(root, redact=lambda text: redact(text)[0])
 
 
 def test_huge_files_and_binaries_are_not_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -643,6 +680,28 @@ def test_why_a_file_is_listed_or_not(root: Path, path: str, listed: bool, why: s
     assert explained.is_listed == listed
     assert explained.why.startswith(why) if why.endswith(" ") or listed else explained.why == why
     assert bool(explained.points) == bool(explained.score)
+
+
+def test_a_low_rank_may_be_due_to_a_text_that_was_not_searched(root: Path) -> None:
+    write(root, "parser.py", "lib/parser.py", text="parser")
+    write(root, "src/parser.py", text="parser " + "x" * 2_999_993)
+    assert explain(root, "src/parser.py", limit=2).why == (
+        "rank 3: at most 2 are listed (context.relevant_files_limit); "
+        "its text was not searched: 3,000,000 bytes, at most 2,000,000 are read"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("parser.py", "not searched: unreadable: permission denied"),
+        ("other.py", "not searched: unreadable: permission denied; no word in its name"),
+    ],
+)
+def test_a_file_that_may_not_be_read(root: Path, ordinary_owner: None, path: str, why: str) -> None:
+    write(root, "parser.py", "other.py", "lib/parser.py", text="parser")
+    (root / path).chmod(0)
+    assert explain(root, path).why == why
 
 
 def test_a_file_that_the_search_had_no_room_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

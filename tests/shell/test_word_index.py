@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -235,6 +236,18 @@ def test_an_index_of_another_folder_is_not_used(project: Project, tmp_path: Path
     (name,) = WordIndex(tmp_path / "copy").list_parts()
     assert WordIndex(project.words).load_part(name) is not None
     assert WordIndex(tmp_path / "copy").load_part(name) is None
+
+
+@pytest.mark.parametrize("head", [b"nothing\n", b"[]\n", b"{}\n", b"{}", b"[" * 100_000 + b"\n"])
+def test_nothing_of_an_index_of_another_folder_is_parsed(project: Project, head: bytes) -> None:
+    """Its checksum can be right, and the rest of it anything."""
+    expected = project.require_same()
+    (path,) = project.list_parts()
+    magic = path.read_bytes().split(b"\n")[0].rsplit(b" ", 2)[0]
+    for first_line in (magic, magic + b" 1 2"):
+        path.write_bytes(b"\n".join((first_line, hashlib.sha256(head).hexdigest().encode(), head)))
+        assert WordIndex(project.words).load_part(path.name) is None
+        assert project.require_same() == expected
 
 
 def test_a_link_is_not_followed(project: Project, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ step.
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import threading
@@ -18,6 +19,7 @@ from logist.errors import Damaged
 from logist.store import REPLACE_BELOW, JobDir
 from tests.loopback import Loopback, Received
 from tests.torture.crowd_forks import Forks
+from tests.torture.crowd_ledger import CAP, play_round
 from tests.torture.crowd_steppers import LIMITS, append_one, told
 from tests.torture.lab import JOB, World, broken, command, lost
 from tests.torture.suite import Case, Run
@@ -301,10 +303,27 @@ def _paid_once(world: World, server: Gated) -> list[str]:
     return problems
 
 
+def budget(run: Run) -> None:
+    """Many processes spend one budget while some are killed: it is never exceeded, and nothing acknowledged is lost."""
+    processes, rounds = (64, 1000) if run.full else (24, 3)
+    chance, totals = run.random("budget"), list[int]()
+    with Forks(run.scratch / "errors") as forks:
+        for number in range(rounds):
+            place = run.scratch / "round"
+            total, problems = play_round(place, forks, chance, processes)
+            run.check(problems, f"round {number + 1}")
+            totals.append(total)
+            shutil.rmtree(place)
+            if number % 50 == 49:
+                run.say(f"  {number + 1} of {rounds} rounds")
+    run.notes.append(f"{processes} processes, {min(totals)} to {max(totals)} of {CAP} used")
+
+
 CASES = (
     Case("winners", "revisions", 1000, winners),
     Case("storm", "kills", 500, storm),
     Case("readers", "reads", 10_000, readers),
     Case("slow-readers", "reads", 5, slow_readers),
     Case("waiters", "waiting steppers", 192, waiters),
+    Case("budget", "rounds", 1000, budget),
 )

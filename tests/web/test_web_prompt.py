@@ -54,6 +54,21 @@ def test_the_highest_cost_is_that_of_the_command(tmp_path: Path, desk: Desk) -> 
     assert f"Highest cost {found[1]} for one call" in page.read("/jobs/j1/prompt")
 
 
+def test_the_page_says_which_files_are_there_only_in_parts(desk: Desk) -> None:
+    desk.settings("context: {relevant_files_tokens: 400}\n")
+    desk.create("j2", "--task-type", "bug", prompt="Fix the poem.")
+    for name, lines in (("poem.py", 1_000), ("poem_short.py", 2)):
+        text = "".join(f"def poem{number}(): refrain\n" for number in range(lines))
+        (desk.job("j2") / "workspace" / name).write_text(text, "utf-8")
+    shown = ActionPage(desk).get("/jobs/j2/prompt").text
+    rows = {name: re.search(rf"relevant:{name}.*", shown) for name in ("poem.py", "poem_short.py")}
+    assert {name: bool(row and "parts of the file" in row[0]) for name, row in rows.items()} == {
+        "poem.py": True,
+        "poem_short.py": False,
+    }
+    assert all(rows.values())
+
+
 def test_the_differences_from_the_last_prompt_are_shown_part_by_part(desk: Desk, page: ActionPage) -> None:
     desk.script(answer(command("STUCK", "Which file?")))
     desk("job", "run", "j1")

@@ -17,7 +17,8 @@ otherwise the step command records it with its possible cost before it makes ano
 | the deadline                                     | timeout     | worst case | no         |
 | stopped (SIGTERM), or a fault of the courier     | not at all  | in doubt   | no         |
 
-After an outage, nothing is recorded: the job waits for its provider (`jobs/turn/outages.py`).
+After an outage, nothing is recorded: the job waits for its provider (`jobs/turn/outages.py`). An exchange that a budget
+doesn't allow is saved in the same way, as an outage that was not sent, and names the budget.
 If the courier is stopped before anything was sent, nothing is recorded; between two tries, the last one counts;
 between two turns of a model that works with tools, the next courier continues from there.
 """
@@ -27,11 +28,13 @@ from __future__ import annotations
 import os
 import random
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
+from typing import NoReturn
 
 from logist.agents import tools
 from logist.agents.clients import loading
@@ -39,6 +42,7 @@ from logist.agents.clients.answers import Client, ExchangeFailure, ModelAnswer, 
 from logist.agents.courier import booking, follow_ups, shared_limits
 from logist.agents.courier.ask_files import ERRORS, Ending
 from logist.agents.courier.reporting import ProgressReport
+from logist.agents.courier.reservations import ExchangeLedger, build_refusal_error
 from logist.agents.courier.tool_turns import AskProgress
 from logist.agents.courier.toolbox import Toolbox, end_by_fault, end_for_unknown_tools, end_out_of_turns
 from logist.agents.protocol import GRACE, Ask, Sending, ToolTurn
@@ -47,8 +51,10 @@ from logist.core.model import Call, ErrorKind, JsonObject, TransportError
 from logist.core.money import money
 from logist.core.secrets.redact import redact
 from logist.core.text.counts import format_count
+from logist.errors import Damaged, StorageError
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
+from logist.store.ledger import BudgetRefusal
 from logist.store.progress import Activity
 
 LOAD_SECONDS = 120.0
@@ -84,6 +90,10 @@ Event = LoadedClient | ExchangeEnd | Stop | str
 """An event from the calling thread or from a signal; a text is a piece of the answer."""
 
 
+class _BudgetUsedUp(Exception):
+    """A budget doesn't allow the next exchange; it is on disk as one that was not sent."""
+
+
 def compute_pause(
     tries: int, failure: ExchangeFailure, backoff: float, left: float, chance: float
 ) -> float | None:
@@ -104,9 +114,15 @@ class Errand:
     """
 
     def __init__(
-        self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str], place: Workplace
+        self,
+        job: JobDir,
+        ask: Ask,
+        api_key: str | None,
+        secrets: list[str],
+        place: Workplace,
+        ledger: ExchangeLedger | None = None,
     ) -> None:
-        self.job, self.ask, self.api_key = job, ask, api_key
+        self.job, self.ask, self.api_key, self.ledger = job, ask, api_key, ledger
         self.secrets = [*secrets, api_key] if api_key else secrets
         self.toolbox = Toolbox(
             ask,
@@ -127,7 +143,8 @@ class Errand:
         if isinstance(loaded, ExchangeEnd):
             self._save_reply(loaded, "", 0.0)
         elif isinstance(loaded, LoadedClient):
-            self._run_turns(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
+            with suppress(_BudgetUsedUp):
+                self._run_turns(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
         if not self.stopped:
             self.toolbox.place.clear_home()
 
@@ -179,10 +196,8 @@ class Errand:
         return self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k, "form": False}) is None
 
     def _is_reserved(self) -> bool:
-        """Whether cost is already reserved for the current exchange: the step command did so, or the job shares no
-        limit.
-        """
-        return self.at.k == 1 or self.ask.shares_limits_of is None
+        """Whether cost is already reserved for the current exchange: the step command did so, or nothing is shared."""
+        return self.at.k == 1 or (self.ask.shares_limits_of is None and self.ledger is None)
 
     def _reserve_again(self, deadline: float) -> bool:
         """Reserve the cost of an exchange again after a courier was killed:
@@ -273,6 +288,8 @@ class Errand:
                     return Ending.SHARED_COST  # no job would count its cost
                 room = min((each.remaining_microcents for each in shared), default=None)
                 self.coming = at.plan_next(ask, room)
+                if self.coming is not None and (refusal := self._reserve_in_ledger(k, room)):
+                    self._record_refusal(k, request, refusal)
                 if self.coming is not None:
                     reserved = self.coming.reserved_microcents
                     self.job.begin_exchange(k, {**request, "reserved_microcents": reserved})
@@ -291,6 +308,35 @@ class Errand:
                 self.progress.report(Activity.WAITING, words="calls of other jobs that share its cost limit")
             self._sleep_unless_stopped(LOOK_SECONDS)
         return None
+
+    def _reserve_in_ledger(self, k: int, room: int | None) -> BudgetRefusal | None:
+        """Reserve the exchange that comes next in the ledger of the project; with less output, if that is necessary."""
+        ledger, at = self.ledger, self.at
+        if ledger is None or self.coming is None:
+            return None
+        try:
+            refusal = ledger.reserve(k, self.coming.reserved_microcents, self.coming.sending)
+            if refusal is None or refusal.cap.microcents is None:
+                return refusal
+            left = (ledger.find_room(k) or 0) + at.spent  # `room` is for all exchanges of the ask
+            fitted = at.plan_next(self.ask, left if room is None else min(room, left))
+            if fitted is None:
+                return refusal
+            refusal = ledger.reserve(k, fitted.reserved_microcents, fitted.sending)
+        except Damaged as error:
+            # Nothing can be reserved until a person has repaired it: the turns so far stay as they are.
+            raise StorageError(error.message, where=error.where, fix=error.fix) from error
+        self.coming = fitted
+        return refusal
+
+    def _record_refusal(self, k: int, request: JsonObject, refusal: BudgetRefusal) -> NoReturn:
+        """Record an exchange that a budget doesn't allow as one that was not sent; a later courier begins it again."""
+        self.job.begin_exchange(k, {**request, "reserved_microcents": 0})
+        self.at.k, self.at.reply, self.at.done = k, None, None
+        self.sent = self.over = False
+        failure = ExchangeFailure(build_refusal_error(refusal), billed=False)
+        self._save_reply(ExchangeEnd(ModelAnswer(failure=failure)), "", 0.0)
+        raise _BudgetUsedUp
 
     def _jobs_dir(self) -> Path:
         return Path(os.path.realpath(self.job.path)).parent
@@ -433,6 +479,9 @@ class Errand:
         )
         self.job.save_response(self.at.k, reply.model_dump(mode="json"))
         self.at.reply, self.over = reply, True
+        if self.ledger is not None:
+            with suppress(Damaged):  # the answer is on disk, and who records it settles it too
+                self.ledger.settle(self.at.k, reply)
         self.progress.report_answer(reply.usage, is_failed=reply.error is not None)
         self.at.spent += money.join_cents(reply.usage.cost_cents, reply.usage.cost_microcents)
 

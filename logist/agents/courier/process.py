@@ -76,7 +76,7 @@ def launch_courier(
 ) -> CourierProcess:
     """Start the courier for the envelope that `begin_exchange(1, ...)` made durable, and note its pid.
 
-    `private`: {"api_key": str|null, "secrets": [str]}; passed through a pipe, so it is never in an argv,
+    `private`: {"api_key": str|null, "secrets": [str], "ledger": what `ExchangeLedger` writes}; passed through a pipe, so it is never in an argv,
     environment or file. `environment` is complete: only the path of this package is added. `server`: forks the
     courier, if it can; otherwise it is a new process of Python.
     """
@@ -184,6 +184,7 @@ class Errands(Protocol):
 
 
 def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
+    from logist.agents.courier.reservations import ExchangeLedger
     from logist.agents.workplace import (
         Workplace,  # imported here because it is slow, and the process that starts the courier doesn't need it
     )
@@ -191,7 +192,9 @@ def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
     runs_programs = bool(ask.work.tools) or ask.agent not in MODEL_AGENTS
     environment = Environment.from_process().build_child_environment()
     place = Workplace.for_job(job, environment, is_private=runs_programs)
-    arguments = (job, ask, private["api_key"], private["secrets"], place)
+    known = private.get("ledger")
+    ledger = None if known is None else ExchangeLedger.from_json(known)
+    arguments = (job, ask, private["api_key"], private["secrets"], place, ledger)
     if ask.agent in MODEL_AGENTS:
         from logist.agents.courier.exchange import Errand
 

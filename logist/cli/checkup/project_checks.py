@@ -42,6 +42,7 @@ from logist.jobs.base.model_choice import require_client
 from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor import job_checks, repairs
 from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
+from logist.jobs.doctor.ledger_checks import find_ledger_problems, repair_ledger
 from logist.quick_tuple import NamedTuple
 from logist.roles import LoadedRole, Roles
 from logist.store import IN_THE_MAKING, SCRUBS, JobDir, describe_problem, hidden_folders, list_jobs, lock
@@ -455,6 +456,7 @@ PROJECT_CHECKS: tuple[HealthCheck[ProjectContext], ...] = (
     HealthCheck("abandoned batches", _abandoned_batches, repairs.remove_batches, "removed"),
     HealthCheck("unfinished scrubs", _unfinished_scrubs, repairs.finish_scrubs, "finished"),
     HealthCheck("unknown files among the jobs", _strays),
+    HealthCheck("ledger", find_ledger_problems, repair_ledger, "written again"),
     HealthCheck("clock", _clock),
 )
 """In the order in which they run and are reported."""

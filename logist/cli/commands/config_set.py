@@ -64,7 +64,7 @@ def unset(environment: Environment, key: str, user: bool, dry_run: bool) -> Outp
 def _change_setting(environment: Environment, key: str, value: Any, *, user: bool, dry_run: bool) -> Output:
     from logist.jobs.base.config_file import change_key
 
-    file = _find_config_file(environment, user=user)
+    file = find_config_file(environment, user=user)
     change = change_key(file, key, value, dry_run=dry_run)
     data = {
         "file": str(change.file),
@@ -82,7 +82,8 @@ def _change_setting(environment: Environment, key: str, value: Any, *, user: boo
     )
 
 
-def _find_config_file(environment: Environment, *, user: bool) -> ConfigFile:
+def find_config_file(environment: Environment, *, user: bool) -> ConfigFile:
+    """Return the config.yaml of the user, or of the project around the current directory. Raises UsageError without one."""
     from logist.jobs.base.config_file import ConfigFile
 
     own = environment.user_config_dir()

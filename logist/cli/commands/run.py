@@ -14,6 +14,7 @@ import click
 
 from logist import event_log
 from logist.cli.options import (
+    Amount,
     agent_option,
     choose_provider_wait,
     jobs_dir_option,
@@ -69,6 +70,12 @@ seconds."""
     help="Write to FILE what the run does and how many jobs there are, in the text format of Prometheus; at each "
     "change, and every 15 seconds.",
 )
+@click.option(
+    "--max-cost",
+    type=Amount(),
+    metavar="CENTS",
+    help="The most that all jobs of this run together may cost, in US cents; jobs wait when it is used up.",
+)
 @provider_wait_option
 @model_option
 @agent_option
@@ -81,6 +88,7 @@ def run(
     parallel: int | None,
     watch: bool,
     heartbeat: str | None,
+    max_cost: float | None,
     wait: float | None,
     model: str | None,
     agent: str | None,
@@ -105,6 +113,9 @@ def run(
     If less than the setting `min_free_bytes` is left on the disk, no step begins: the jobs stay ready, and the run ends with
     exit code 8, or, with --watch, continues when there is enough space again.
 
+    If a budget is used up, its jobs wait until it is raised or its period ends, and the run ends with exit code 7, or, with
+    --watch, continues then.
+
     With --watch, a job whose provider fails (no key, key or request refused) or whose setup fails is skipped for 12
     rounds, then for twice as many, up to an hour, or until its state changes.
 
@@ -125,6 +136,7 @@ def run(
     from logist.cli import context
     from logist.cli.show.agent_progress import show_progress_of
     from logist.jobs.base.breakers import ProviderBreakers
+    from logist.jobs.base.budgets import make_run_id, to_microcents
     from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind
     from logist.jobs.turn.next_request import Choice
 
@@ -134,7 +146,13 @@ def run(
     display = _RunDisplay(environment, quiet=as_json)
     gc.freeze()  # what is loaded now stays: don't search it for garbage again and again
     breakers = ProviderBreakers(project.clock.monotonic, is_watching=watch)
-    project = replace(project, breakers=breakers, installed=installed)
+    project = replace(
+        project,
+        breakers=breakers,
+        installed=installed,
+        run_id=make_run_id(project),
+        max_cost=None if max_cost is None else to_microcents(max_cost),
+    )
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
     parallel = parallel or project.settings.max_concurrent_agents
     if event_log.is_on():

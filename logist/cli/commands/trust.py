@@ -30,8 +30,8 @@ def trust(environment: Environment, yes: bool, revoke: bool, only_prints: bool) 
 
     The config of a cloned project could run programs as you, send your API keys to other servers, or merge work
     without your approval. Such settings therefore apply only after you have checked and trusted them: programs, models
-    that don't run on this machine, the sandbox, tools, commands, automatic merges, also in job templates, and `agent` and
-    `network` of roles.
+    that don't run on this machine, the sandbox, tools, commands, past commits for agents, automatic merges, also in job
+    templates, and `agent` and `network` of roles.
     If one of them changes, you have to trust it again, unless you change it with `logist config set`.
 
     In CI, set LOGIST_TRUST to the digest that --print prints: exactly these settings are then trusted, and no file is

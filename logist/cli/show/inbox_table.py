@@ -25,6 +25,7 @@ WIDE_REASON = 50
 _STYLES = {
     "damaged": "red bold",
     "provider": "yellow",
+    "budget": "yellow",
     "approval": "yellow",
     "plan": "yellow",
     "manual": "yellow",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from logist.cli.show.output import Line, StyledText
 from logist.core.prompt.prompt_parts import escape_unprintable
+from logist.core.text.columns import count_columns
 from logist.quick_tuple import NamedTuple
+from logist.workspace.context import showing
 
 if TYPE_CHECKING:
     from logist.core.prompt.budget import BudgetRow
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 6
 """The words of one file that people read; `--json` has all."""
+WIDTH = 79
+"""The longest line with words of the task, in columns."""
 _INDENT = " " * 6
 
 
@@ -90,7 +94,7 @@ def format_relevance(report: SearchReport, files: Sequence[ExplainedFile]) -> It
     words = report.ranking.words
     if words:
         yield "Words of the task, each with its weight and the number of files that contain it:"
-        yield "  " + ", ".join(f"{each.word} {each.weight:.2f} ({each.files:,})" for each in words)
+        yield from _wrap_items([f"{each.word} {each.weight:.2f} ({each.files:,})" for each in words])
     else:
         yield "The task has no words to search for."
     if not files:
@@ -102,11 +106,25 @@ def format_relevance(report: SearchReport, files: Sequence[ExplainedFile]) -> It
         yield from _format_file(file)
 
 
+def _wrap_items(items: Sequence[str]) -> Iterator[str]:
+    """Yield the items separated by commas, in lines that a narrow terminal doesn't break within an item."""
+    line = ""
+    for number, item in enumerate(items, 1):
+        text = item if number == len(items) else f"{item},"
+        if line and count_columns(f"  {line} {text}") > WIDTH:
+            yield f"  {line}"
+            line = text
+        else:
+            line = f"{line} {text}" if line else text
+    yield f"  {line}"
+
+
 def _format_file(file: ExplainedFile) -> Iterator[Line]:
     each = file.explanation
     rank = f"{each.rank:,}" if each.rank else "-"
     tokens = f"{file.tokens:,}" if file.tokens else "-"
-    yield f"{rank:>4}  {each.score:>7.2f}  {tokens:>7}  {escape_unprintable(each.path)}"
+    score = f"{each.score:.2f}" if each.score else "-"
+    yield f"{rank:>4}  {score:>7}  {tokens:>7}  {escape_unprintable(each.path)}"
     if not each.is_listed:
         yield (_INDENT, StyledText(f"not listed: {escape_unprintable(each.why)}", "yellow"))
     elif not each.points or each.why == "named in the task":
@@ -125,7 +143,7 @@ def _format_file(file: ExplainedFile) -> Iterator[Line]:
     for factor in each.factors:
         yield (_INDENT, StyledText(f"times {factor.value:g}: {factor.why}", "dim"))
     if file.note:
-        yield f"{_INDENT}{file.note}"
+        yield f"{_INDENT}{file.note.replace(showing.FOR_AGENTS, '')}"
 
 
 def _group_points(points: Sequence[WordPoints]) -> Mapping[str, list[WordPoints]]:

@@ -16,8 +16,8 @@ STUCK_KINDS = (
 )
 """Kinds of a STUCK job: those of the state machine, and an agent's question."""
 LIMIT_KINDS = {"HALTED_COST": "cost", "HALTED_TIME": "time", "HALTED_ITERATION": "iterations"}
-PROVIDER, DAMAGED = "provider", "damaged"
-KINDS = (*STUCK_KINDS, "approval", "plan", "manual", *LIMIT_KINDS.values(), PROVIDER, DAMAGED)
+PROVIDER, BUDGET, DAMAGED = "provider", "budget", "damaged"
+KINDS = (*STUCK_KINDS, "approval", "plan", "manual", *LIMIT_KINDS.values(), PROVIDER, BUDGET, DAMAGED)
 """All kinds of waiting, as a person filters them."""
 
 KIND_TEXTS = {
@@ -37,6 +37,7 @@ KIND_TEXTS = {
     "time": "the time limit is reached",
     "iterations": "the limit of runs is reached",
     "provider": "the provider was not available",
+    "budget": "a budget of all jobs is used up",
     "damaged": "its files are damaged",
 }
 """What each kind means, for a person who does not know Logist."""

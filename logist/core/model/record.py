@@ -102,13 +102,15 @@ class Request(Recorded):
 class TransportError(Extended):
     """The reason if there is no complete answer."""
 
-    _added: ClassVar = frozenset({"retry_after"})
+    _added: ClassVar = frozenset({"retry_after", "budget"})
 
     kind: Open[ErrorKind]
     message: str
     http_status: int | None = None
     retry_after: float | None = None
     """Seconds that the provider asked to wait."""
+    budget: str | None = None
+    """The budget that was used up, so that nothing was sent."""
 
 
 class Response(Recorded):

@@ -710,12 +710,13 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         },
     ),
     "TransportError": (
-        ("added", "retry_after"),
+        ("added", "budget", "retry_after"),
         {
             "kind": (("word", "ErrorKind"),),
             "message": ("str",),
             "http_status": (("optional", "int"), None),
             "retry_after": (("optional", "float"), None),
+            "budget": (("optional", "str"), None),
         },
     ),
     "UpdateCommand": (

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 __all__ = [
+    "bound_tokens",
     "compute_cost",
     "compute_worst_case",
     "find_cost_difference",
@@ -89,7 +90,7 @@ def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int
     All input counts at the highest price of input, because the content of the cache is unknown, and all output
     at the highest price of output.
     """
-    tokens = _bound_tokens(prompt, messages)
+    tokens = bound_tokens(prompt, messages)
     highest = _find_highest_prices(model, tokens)
     if highest is None:
         return None
@@ -104,7 +105,7 @@ def fit_output(
     None if that is less than `minimum` (or less than `wanted`, if `wanted` is smaller), or if the price is
     unknown.
     """
-    tokens = _bound_tokens(prompt, messages)
+    tokens = bound_tokens(prompt, messages)
     highest = _find_highest_prices(model, tokens)
     if highest is None:
         return None
@@ -189,6 +190,6 @@ def _find_highest_prices(model: Model, tokens: int) -> _Highest | None:
     )
 
 
-def _bound_tokens(prompt: str, messages: int) -> int:
+def bound_tokens(prompt: str, messages: int = MESSAGES) -> int:
     """Return an upper bound for the tokens of `prompt`: every token is at least one byte."""
     return len(prompt.encode("utf-8", "surrogatepass")) + messages * MESSAGE_TOKENS

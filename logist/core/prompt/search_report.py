@@ -48,14 +48,18 @@ class SearchReport:
         others = sorted(scores.keys() - named, key=lambda path: (-scores[path], path))
         return {path: rank for rank, path in enumerate((*self.named, *others), 1)}
 
+    def list_files_in_parts(self) -> list[str]:
+        """List the chosen files of which the prompt has only parts."""
+        return [each.file.path for each in self.chosen if each.file.text is not None and each.file.note]
+
     def count_below_limit(self) -> int:
         """Return how many files are worth listing, but are more than the limit."""
-        listed = {each.file.path for each in self.chosen}
-        scores, floor = self.ranking.scores, self.ranking.floor
-        return sum(score >= floor and path not in listed for path, score in scores.items())
+        return sum(score >= self.ranking.floor for score in self._list_unlisted_scores())
 
     def count_below_floor(self) -> int:
-        """Return how many files have a word of the task, but too little of it."""
+        """Return how many files have a word of the task, but a score that is too low."""
+        return sum(score < self.ranking.floor for score in self._list_unlisted_scores())
+
+    def _list_unlisted_scores(self) -> list[float]:
         listed = {each.file.path for each in self.chosen}
-        scores, floor = self.ranking.scores, self.ranking.floor
-        return sum(score < floor and path not in listed for path, score in scores.items())
+        return [score for path, score in self.ranking.scores.items() if path not in listed]

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import log
 
-from logist.core.relevance.occurrences import find_places
+from logist.core.relevance.occurrences import CodeNames, make_finder
 from logist.core.relevance.outline import Definition, list_definitions
-from logist.core.relevance.words import Keyword, split_lowercase, stem_word
+from logist.core.relevance.words import Keyword
 from logist.quick_dataclass import dataclass
 
 WHOLE_DEFINITION = 80
@@ -73,17 +73,17 @@ def show_file(text: str, matches: Matches, room: int, *, headings: bool = False)
     `headings`: it is a text for people, so its outline is that of its headings (Markdown).
     """
     file = _FileLines(text, headings=headings)
-    found = _find_hits(file, matches)
-    page = _Page(file, found.columns)
+    hits = _find_hits(file, matches)
+    page = _Page(file, hits.columns)
     reserved = min(room // OUTLINE_SHARE, MAX_OUTLINE, sum(map(measure_name, file.definitions)))
     crowded_out = 0
-    for passage in _list_passages(file, found):
+    for passage in _list_passages(file, hits):
         if page.add(passage, room - reserved):
             continue
         crowded_out += 1
         if crowded_out > MOST_SHRUNK:
             break
-        for piece in _shrink_passage(passage, file, found):
+        for piece in _shrink_passage(passage, file, hits):
             page.add(piece, room - reserved)
     page.fill_holes(room - reserved)
     page.add_outline(file.definitions, min(room, page.used + MAX_OUTLINE))
@@ -103,8 +103,8 @@ class _FileLines:
         self.starts = [0, *accumulate(sizes)][: max(1, len(sizes))]
         self.definitions = list_definitions(self.data, self.lines, self.starts, headings=headings)
         self.first_code = 0 if headings else _find_first_code(self.lines)
-        self._firsts = [one.first for one in self.definitions]
-        self._by_first = {one.first: one for one in self.definitions}
+        self._firsts = [definition.first for definition in self.definitions]
+        self._by_first = {definition.first: definition for definition in self.definitions}
 
     def find_line(self, place: int) -> int:
         return bisect_right(self.starts, place) - 1
@@ -117,11 +117,11 @@ class _FileLines:
         """Return the definitions that a line is in, the innermost first."""
         around = []
         number = bisect_right(self._firsts, line) - 1
-        one = self.definitions[number] if number >= 0 else None
-        while one is not None:
-            if one.last >= line:
-                around.append(one)
-            one = self._by_first[one.parent] if one.parent is not None else None
+        definition = self.definitions[number] if number >= 0 else None
+        while definition is not None:
+            if definition.last >= line:
+                around.append(definition)
+            definition = self._by_first[definition.parent] if definition.parent is not None else None
         return around
 
     def find_beginning(self, definition: Definition) -> int:
@@ -176,13 +176,13 @@ def _find_hits(file: _FileLines, matches: Matches) -> _Hits:
     weights: list[float] = []
     for number, keyword in enumerate(matches.keywords):
         lines = set()
-        for place in find_places(file.data, file.low, keyword, MANY):
+        for place in islice(make_finder(keyword)(file.data, file.low), MANY):
             line = file.find_line(place)
             if line < file.first_code:
                 continue
             lines.add(line)
-            hits = by_line.setdefault(line, {})
-            hits[number] = hits.get(number, 0) + 1
+            counts = by_line.setdefault(line, {})
+            counts[number] = counts.get(number, 0) + 1
             if len(file.lines[line]) > LONGEST_LINE and line not in columns:
                 columns[line] = file.get_column(place)
         weights.append(keyword.weight * log((1 + len(file.lines)) / (1 + len(lines))))
@@ -191,14 +191,9 @@ def _find_hits(file: _FileLines, matches: Matches) -> _Hits:
 
 
 def _find_names(file: _FileLines, keywords: Sequence[Keyword]) -> dict[int, set[int]]:
-    numbers = {keyword.needle.replace("_", ""): number for number, keyword in enumerate(keywords)}
-    names: dict[int, set[int]] = {}
-    for one in file.definitions:
-        words = split_lowercase(one.name)
-        found = {numbers[stem] for stem in (*map(stem_word, words), "".join(words)) if stem in numbers}
-        if found:
-            names[one.first] = found
-    return names
+    names = CodeNames(keywords)
+    inside = {definition.first: names.find_keywords(definition.name) for definition in file.definitions}
+    return {first: numbers for first, numbers in inside.items() if numbers}
 
 
 @dataclass(frozen=True)
@@ -215,15 +210,15 @@ class _Passage:
     """The keywords in the name of the definition that it is."""
 
 
-def _list_passages(file: _FileLines, found: _Hits) -> list[_Passage]:
+def _list_passages(file: _FileLines, hits: _Hits) -> list[_Passage]:
     """Return the parts that match, the best first; the beginning of the file if nothing matches or is defined."""
-    passages = [*_iter_passages(file, found)]
+    passages = [*_iter_passages(file, hits)]
     scores = {
-        passage: found.score(passage.hits, passage.named)
+        passage: hits.score(passage.hits, passage.named)
         / (1 - LENGTH + LENGTH * (passage.last - passage.first + 1) / USUAL)
         for passage in passages
     }
-    wanted = {passage for passage in passages if not found.named_lines.isdisjoint(passage.hits)}
+    wanted = {passage for passage in passages if not hits.named_lines.isdisjoint(passage.hits)}
     least = LEAST * max(scores.values(), default=0.0)
     ranked = sorted(passages, key=lambda passage: (passage not in wanted, -scores[passage], passage.first))
     kept = [passage for passage in ranked if passage in wanted or scores[passage] >= least]
@@ -232,16 +227,14 @@ def _list_passages(file: _FileLines, found: _Hits) -> list[_Passage]:
     return [_Passage(0, min(HEAD, len(file.lines)) - 1)]
 
 
-def _iter_passages(file: _FileLines, found: _Hits) -> Iterator[_Passage]:
+def _iter_passages(file: _FileLines, hits: _Hits) -> Iterator[_Passage]:
     """Yield definitions of a fitting size with matches in them, and groups of other lines with matches."""
     inside: dict[int, list[int]] = {}
     definitions: dict[int, Definition] = {}
     group: list[int] = []
-    for line in sorted({*found.by_line, *found.names, *found.named_lines}):
+    for line in sorted({*hits.by_line, *hits.names, *hits.named_lines}):
         around = file.list_around(line)
-        whole = next(
-            (one for one in around if SMALL_DEFINITION <= one.last - one.first + 1 <= WHOLE_DEFINITION), None
-        )
+        whole = next(filter(_is_shown_whole, around), None)
         if whole is not None:
             definitions[whole.first] = whole
             inside.setdefault(whole.first, []).append(line)
@@ -249,21 +242,31 @@ def _iter_passages(file: _FileLines, found: _Hits) -> Iterator[_Passage]:
             group.append(line)
         else:
             if group:
-                yield _build_group(file, found, group, BEFORE, AFTER)
+                yield _build_group(file, hits, group, BEFORE, AFTER)
             group = [line]
     if group:
-        yield _build_group(file, found, group, BEFORE, AFTER)
+        yield _build_group(file, hits, group, BEFORE, AFTER)
     for first, lines in inside.items():
-        one = definitions[first]
-        named = frozenset().union(*(found.names.get(line, ()) for line in lines))
-        yield _Passage(file.find_beginning(one), one.last, _list_above(file, one.first), tuple(lines), named)
+        definition = definitions[first]
+        named = frozenset().union(*(hits.names.get(line, ()) for line in lines))
+        yield _Passage(
+            file.find_beginning(definition),
+            definition.last,
+            _list_above(file, definition.first),
+            tuple(lines),
+            named,
+        )
 
 
-def _build_group(file: _FileLines, found: _Hits, lines: Sequence[int], before: int, after: int) -> _Passage:
+def _is_shown_whole(definition: Definition) -> bool:
+    return SMALL_DEFINITION <= definition.last - definition.first + 1 <= WHOLE_DEFINITION
+
+
+def _build_group(file: _FileLines, hits: _Hits, lines: Sequence[int], before: int, after: int) -> _Passage:
     """Return the lines around matches, up to the ends of the definition that they are in."""
     around = file.list_around(lines[0])
     start, end = (around[0].first, around[0].last) if around else (0, len(file.lines) - 1)
-    named = frozenset().union(*(found.names.get(line, ()) for line in lines))
+    named = frozenset().union(*(hits.names.get(line, ()) for line in lines))
     return _Passage(
         max(start, lines[0] - before),
         max(lines[-1], min(end, lines[-1] + (HEAD if named else after))),
@@ -274,13 +277,13 @@ def _build_group(file: _FileLines, found: _Hits, lines: Sequence[int], before: i
 
 
 def _list_above(file: _FileLines, line: int) -> tuple[int, ...]:
-    return tuple(one.first for one in file.list_around(line) if one.first != line)
+    return tuple(definition.first for definition in file.list_around(line) if definition.first != line)
 
 
-def _shrink_passage(passage: _Passage, file: _FileLines, found: _Hits) -> list[_Passage]:
+def _shrink_passage(passage: _Passage, file: _FileLines, hits: _Hits) -> list[_Passage]:
     """Return the surroundings of single matches of a passage for which there is no room, the best first."""
-    lines = sorted(passage.hits, key=lambda line: (line not in found.named_lines, -found.score([line]), line))
-    return [_build_group(file, found, [line], 1, 2) for line in lines]
+    lines = sorted(passage.hits, key=lambda line: (line not in hits.named_lines, -hits.score([line]), line))
+    return [_build_group(file, hits, [line], 1, 2) for line in lines]
 
 
 class _Page:
@@ -319,17 +322,17 @@ class _Page:
     def add_outline(self, definitions: Sequence[Definition], room: int) -> None:
         """Name as many of the other definitions as there is room for: outer ones first, spread over the file."""
         by_depth: dict[int, list[Definition]] = {}
-        for one in definitions:
-            if one.first not in self._shown:
-                by_depth.setdefault(one.depth, []).append(one)
+        for definition in definitions:
+            if definition.first not in self._shown:
+                by_depth.setdefault(definition.depth, []).append(definition)
         for depth in sorted(by_depth):
             group = by_depth[depth]
             size, left = sum(map(measure_name, group)), room - self.used
             every = max(1, -(-size // left)) if left > 0 else len(group) + 1
-            for one in group[every // 2 :: every]:
-                if self.used + measure_name(one) <= room:
-                    self._outline[one.first] = one
-                    self.used += measure_name(one)
+            for definition in group[every // 2 :: every]:
+                if self.used + measure_name(definition) <= room:
+                    self._outline[definition.first] = definition
+                    self.used += measure_name(definition)
             if every > 1:
                 return
 
@@ -358,21 +361,21 @@ class _Page:
         return "\n".join(rendered)
 
 
-def measure_name(one: Definition) -> int:
+def measure_name(definition: Definition) -> int:
     """Return the bytes that the name of a definition takes in the outline, with its number and commas."""
-    return len(f"({one.first + 1} {one.name}), ".encode())
+    return len(f"({definition.first + 1} {definition.name}), ".encode())
 
 
 def _render_gap(names: Sequence[Definition]) -> str:
     """Return the line for lines that are left out: `... 12 Parser (20 parse, 31 _read), 45 main`."""
     text, depth = "", names[0].depth if names else 0
-    for one in names:
-        if one.depth > depth:
-            text += " (" * (one.depth - depth)
+    for definition in names:
+        if definition.depth > depth:
+            text += " (" * (definition.depth - depth)
         else:
-            text += ")" * (depth - one.depth) + (", " if text else "")
-        text += f"{one.first + 1} {one.name}"
-        depth = one.depth
+            text += ")" * (depth - definition.depth) + (", " if text else "")
+        text += f"{definition.first + 1} {definition.name}"
+        depth = definition.depth
     return f"{GAP} {text}{')' * (depth - names[0].depth)}" if text else GAP
 
 

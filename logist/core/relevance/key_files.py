@@ -35,10 +35,10 @@ def choose_key_files(paths: Iterable[str]) -> list[KeyFile]:
     """Return the key files among the files of a workspace, the most important first, without those that may contain keys."""
     ranked = []
     for path in paths:
-        rank = _rank(path) if "/" not in path or path.startswith(_FOLDERS) else None
-        if rank is not None and not kinds.classify_file(path).secret:
-            number, most, excerpt = rank
-            ranked.append((number, path.count("/"), path, KeyFile(path, most, excerpt)))
+        rule = _classify_key_file(path) if "/" not in path or path.startswith(_FOLDERS) else None
+        if rule is not None and not kinds.classify_file(path).secret:
+            rank, most, excerpt = rule
+            ranked.append((rank, path.count("/"), path, KeyFile(path, most, excerpt)))
     ranked.sort(key=lambda each: each[:3])
     return [file for *_, file in ranked][:MOST_FILES]
 
@@ -92,14 +92,14 @@ _LIKELY_WORKFLOW = compile_on_use(
 """Of many workflows, those that build and test mostly have such a name."""
 _BUILDING = """\
 package.json composer.json pyproject.toml cargo.toml go.mod gemfile pom.xml build.gradle build.gradle.kts build.sbt
-mix.exs pubspec.yaml cmakelists.txt meson.build deno.json project.clj package.swift"""
+mix.exs pubspec.yaml cmakelists.txt meson.build deno.json project.clj"""
 _MANIFESTS = frozenset(_BUILDING.split())
 _INSTRUCTIONS = frozenset(("agents.md", "claude.md"))
-_TARGETS = frozenset(("makefile", "gnumakefile", "justfile"))
+_TARGETS = frozenset(("makefile", "justfile"))
 _UNLIKELY = frozenset(("manifest.in", "requirements.txt", "flake.nix", "workspace"))
 
 
-def _rank(path: str) -> tuple[int, int, Callable[[str], Iterable[str]]] | None:
+def _classify_key_file(path: str) -> tuple[int, int, Callable[[str], Iterable[str]]] | None:
     """Return how important a key file is (0 is the most), the size of its excerpt, and how that is made."""
     above, _, name = path.rpartition("/")
     low = name.lower()
@@ -238,20 +238,25 @@ _FIRST = (
 def _summarize_json(text: str) -> Iterable[str]:
     try:
         tree = json.loads(text)
+        return [*_summarize(tree)] if isinstance(tree, dict) else []
     except (ValueError, RecursionError):
         return _strip_comments(text)
-    return _summarize(tree) if isinstance(tree, dict) else []
 
 
 def _summarize_toml(text: str) -> Iterable[str]:
     import tomllib  # noqa: PLC0415 - takes long to load, and many repositories have no such file
 
+    # The time for a key such as `a.b.c` grows with the square of its length.
+    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+        return _strip_comments(text)
     try:
-        return _summarize(tomllib.loads(text))
+        # Not only reading can fail: a number can be too long to be written in decimal.
+        return [*_summarize(tomllib.loads(text))]
     except (ValueError, RecursionError):
         return _strip_comments(text)
 
 
+_MOST_DOTS = 300
 _WORTH_KNOWING = compile_on_use(r"test|lint|build|check|type|format|start|dev")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from logist.core.relevance.task import Task
 from logist.lazy_patterns import compile_on_use
@@ -19,7 +19,8 @@ LONGEST = 500
 
 _QUOTED = compile_on_use(r"[`\"']([^`\"'\n]{1,300})[`\"']")
 _TOKEN = compile_on_use(r"[\w@+~.\-/\\\[\]():]+")
-_LINK = compile_on_use(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+# Bounded, so that no text takes long.
+_LINK = compile_on_use(r"\b[a-z][a-z0-9+.-]{0,30}://\S+", re.IGNORECASE)
 _SCOPE = compile_on_use(r"[A-Za-z]{1,20}\(([\w@./-]{1,100})\)!?:")
 # `at load (src/app.ts:12:5)`, `at shop.Cart.add(Cart.java:12)`
 _FRAME = compile_on_use(r"\(([^()\s]{1,300}):\d{1,7}(?::\d{1,7})?\)")
@@ -46,13 +47,17 @@ class Index:
 
     def __init__(self, paths: Collection[str], directories: Collection[str], texts: Iterable[str]) -> None:
         self.paths = paths
-        self.directories = frozenset(directories)
         lasts = {text.rpartition("/")[2] for text in texts}
         stems = (
             {part for last in lasts for part in last.split(".")[-2:]}
             if any("." in one for one in lasts)
             else set()
         )
+        self.directories: dict[str, list[str]] = {}
+        for path in directories:
+            name = path[path.rfind("/") + 1 :]
+            if name in lasts:
+                self.directories.setdefault(name, []).append(path)
         self.by_name: dict[str, list[str]] = {}
         self.by_stem: dict[str, list[str]] = {}
         for path in paths:
@@ -69,14 +74,15 @@ class Index:
         """
         if text in self.paths:
             return [text]
-        parts = text.split("/")
-        same = self.by_name.get(parts[-1], [])
-        for start in range(len(parts)) if same else ():
-            tail = "/".join(parts[start:])
-            matches = [path for path in same if path == tail or path.endswith(f"/{tail}")]
-            if matches:
-                return matches
-        return []
+        parts = text.split("/")[::-1]
+        longest, matches = 1, list[str]()
+        for path in self.by_name.get(parts[0], []):
+            number = _count_common(path.split("/")[::-1], parts)
+            if number > longest:
+                longest, matches = number, [path]
+            elif number == longest:
+                matches.append(path)
+        return matches
 
     def find_modules(self, text: str) -> list[str]:
         """Return the files of a dotted name such as `app.users.views` or `com.example.Parser`, or of a member of
@@ -96,15 +102,25 @@ class Index:
 
     def find_directories(self, text: str) -> list[str]:
         """Return the directories that a path may refer to."""
-        if text in self.directories:
+        same = self.directories.get(text.rpartition("/")[2], [])
+        if text in same:
             return [text]
-        return sorted(path for path in self.directories if path.endswith(f"/{text}"))
+        return sorted(path for path in same if path.endswith(f"/{text}"))
+
+
+def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return with how many equal items two lists begin."""
+    return next(
+        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Mentions:
     """Return the files and directories that a task mentions, each once."""
     candidates = list(_find_candidates(task))
-    index = Index(paths, above, (text for text, _ in candidates))
+    scope = _SCOPE.match(task.title)
+    texts = [text for text, _ in candidates]
+    index = Index(paths, above, [*texts, scope[1]] if scope else texts)
     files: list[list[str]] = []
     directories: dict[str, None] = {}
     unknown: list[str] = []
@@ -117,7 +133,6 @@ def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) ->
             unknown.append(text)
         if len(files) + len(unknown) + len(directories) >= MAX_MENTIONS:
             break
-    scope = _SCOPE.match(task.title)
     if scope is not None:
         folders = index.find_directories(scope[1])
         directories.update(dict.fromkeys(folders if len(folders) <= MANY_DIRECTORIES else ()))

@@ -89,45 +89,30 @@ def _begins_word(data: bytes, place: int) -> bool:
     return data[place - 1] not in _UPPER or (after < len(data) and data[after] in _LETTERS - _UPPER)
 
 
+class CodeNames:
+    """Finds keywords in names of code: as one of its words, or as all of them together."""
+
+    def __init__(self, keywords: Sequence[Keyword]) -> None:
+        self._numbers = {keyword.needle.replace("_", ""): number for number, keyword in enumerate(keywords)}
+        self._may_match = re.compile("|".join(map(re.escape, self._numbers))).search
+
+    def find_keywords(self, name: str) -> set[int]:
+        """Return the numbers of the keywords in a name."""
+        words = split_lowercase(name)
+        joined = "".join(words)
+        if self._may_match(joined) is None:  # a word begins with its stem; to compute the stems takes longer
+            return set()
+        return {self._numbers[stem] for stem in (*map(stem_word, words), joined) if stem in self._numbers}
+
+
 def count_definitions(data: bytes, keywords: Sequence[Keyword]) -> list[int]:
     """Return for each keyword how many definitions (classes, functions, types, ...) have it in their name."""
     counts = [0] * len(keywords)
-    numbers = {keyword.needle.replace("_", ""): number for number, keyword in enumerate(keywords)}
-    may_have_keyword = re.compile("|".join(map(re.escape, numbers))).search
-    for match in _DEFINITION.finditer(data):
-        name = (match[1] or match[2]).decode("ascii", "replace")
-        words = split_lowercase(name)
-        joined = "".join(words)
-        if may_have_keyword(joined) is None:  # a word begins with its stem; to compute the stems takes longer
-            continue
-        for stem in {*map(stem_word, words), joined}:
-            number = numbers.get(stem)
-            if number is not None:
-                counts[number] += 1
+    names = CodeNames(keywords)
+    for _, _, name in find_definitions(data):
+        for number in names.find_keywords(name):
+            counts[number] += 1
     return counts
-
-
-def find_places(data: bytes, low: bytes, keyword: Keyword, most: int) -> list[int]:
-    """Return where a keyword occurs in a text, as `make_counter` counts it, at most `most` places.
-
-    `low` is the same text in lowercase.
-    """
-    needle = keyword.needle.encode("utf-8", "surrogatepass")
-    needles = {needle, needle.replace(b"_", b"")} if keyword.code else {needle}
-    is_plain = keyword.code or not keyword.needle.isascii()
-    places: list[int] = []
-    for one in needles:
-        place = low.find(one)
-        while place >= 0 and len(places) < most:
-            if is_plain or _is_form(data, place, keyword.needle):
-                places.append(place)
-            place = low.find(one, place + len(one))
-    return places
-
-
-def _is_form(data: bytes, place: int, stem: str) -> bool:
-    match = _WORD.match(data, place) if _begins_word(data, place) else None
-    return match is not None and stem_word(match[0].decode("ascii").lower()) == stem
 
 
 def find_definitions(data: bytes) -> Iterator[tuple[int, int, str]]:

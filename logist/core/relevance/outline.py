@@ -93,7 +93,7 @@ def list_definitions(
         names.setdefault(bisect_right(starts, start) - 1, name)
         if len(names) >= _MAX_FOUND:
             break
-    return _measure(lines, names)
+    return _find_ends(lines, names)
 
 
 def _iter_names(data: bytes) -> Iterator[tuple[int, str]]:
@@ -121,6 +121,8 @@ def _list_headings(lines: Sequence[str]) -> list[Definition]:
             is_fenced = not is_fenced
         elif not is_fenced and (match := _HEADING.match(line)):
             names[number] = match
+            if len(names) >= _MAX_FOUND:
+                break
     ends = [*(number - 1 for number in [*names][1:]), len(lines) - 1]
     return [
         Definition(match[2], number, end, len(match[1]) - 1)
@@ -128,35 +130,45 @@ def _list_headings(lines: Sequence[str]) -> list[Definition]:
     ]
 
 
-def _measure(lines: Sequence[str], names: dict[int, str]) -> list[Definition]:
+def _find_ends(lines: Sequence[str], names: dict[int, str]) -> list[Definition]:
     """Find the last line of each definition: the last one that is indented more, or continues it."""
-    found: list[Definition] = []
-    open_ones: list[list[int]] = []  # first line, indentation, last line so far, depth
+    ended: list[Definition] = []
+    around: list[_OpenDefinition] = []  # the innermost is the last one
     for number, line in enumerate(lines):
         text = line.lstrip()
         if not text:
             continue
         indent = len(line) - len(text)
-        while open_ones and indent <= open_ones[-1][1]:
-            if indent == open_ones[-1][1] and _CONTINUES.match(text):
-                open_ones[-1][2] = number
+        while around and indent <= around[-1].indent:
+            if indent == around[-1].indent and _CONTINUES.match(text):
+                around[-1].last = number
                 break
             if text[0] == "#" and indent == 0 and number not in names:
                 break  # the preprocessor of C, or a comment
-            _close(found, names, open_ones)
+            ended.append(_end_innermost(around, names))
         else:
-            if open_ones:
-                open_ones[-1][2] = number
+            if around:
+                around[-1].last = number
             if number in names:
-                open_ones.append([number, indent, number, len(open_ones)])
-    while open_ones:
-        _close(found, names, open_ones)
-    return sorted(found, key=lambda one: one.first)
+                around.append(_OpenDefinition(number, indent, number))
+    while around:
+        ended.append(_end_innermost(around, names))
+    return sorted(ended, key=lambda definition: definition.first)
 
 
-def _close(found: list[Definition], names: dict[int, str], open_ones: list[list[int]]) -> None:
-    first, _, last, depth = open_ones.pop()
-    parent = open_ones[-1][0] if open_ones else None
-    found.append(Definition(names[first], first, last, depth, parent))
-    if open_ones:
-        open_ones[-1][2] = max(open_ones[-1][2], last)
+@dataclass
+class _OpenDefinition:
+    """A definition whose end was not reached yet."""
+
+    first: int
+    indent: int
+    last: int
+    """The last line so far."""
+
+
+def _end_innermost(around: list[_OpenDefinition], names: dict[int, str]) -> Definition:
+    ended = around.pop()
+    if around:
+        around[-1].last = max(around[-1].last, ended.last)
+    parent = around[-1].first if around else None
+    return Definition(names[ended.first], ended.first, ended.last, len(around), parent)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
-from math import log, sqrt
+from math import log, prod, sqrt
 
 from logist.core.relevance.kinds import FileKind, name_subject
 from logist.core.relevance.occurrences import MANY
@@ -174,6 +174,7 @@ def rank_files(
     `directories`: those that the task mentions; `focus`: the kinds of files that the task is about; `report`: is filled with all
     scores, and how they came about.
     """
+    kind_weights = {kind: _weigh_kind(kind, focus) for kind in {*files.values()}}
     worth = _Worth(keywords, names, texts, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
     scores = {
@@ -186,7 +187,7 @@ def rank_files(
     def choose_best(paths: Iterable[str], most: int) -> list[tuple[float, str]]:
         ranked: list[tuple[float, str]] = []
         for path in paths:
-            score = scores.get(path, 0.0) * _weigh_kind(files[path], focus)
+            score = scores.get(path, 0.0) * kind_weights[files[path]]
             speaker = speakers.get(path)
             if speaker is not None:
                 score += BELONGING * scores[speaker]
@@ -208,12 +209,12 @@ def rank_files(
         }
         report.floor = LEAST * max(report.scores.values(), default=0.0)
         report.words = worth.list_words()
-        report.list_factors = lambda path: _list_factors(path, files[path], focus, places)
+        report.list_factors = lambda path: _list_factors(files[path], focus, in_place=path.startswith(places))
 
         def list_points(path: str) -> list[WordPoints]:
             points, speaker = worth.list_points(path, definitions.get(path, ())), speakers.get(path)
             if speaker is not None:  # its share is not weighed by the kind of the file
-                share = BELONGING * scores[speaker] / _weigh_kind(files[path], focus)
+                share = BELONGING * scores[speaker] / kind_weights[files[path]]
                 points.append(WordPoints("a test or page about it", speaker, share))
             return points
 
@@ -225,8 +226,11 @@ def rank_files(
     ]
 
 
-def _list_factors(path: str, kind: FileKind, focus: Focus, places: tuple[str, ...]) -> list[Factor]:
-    """Return by what the points of a file are multiplied, with reasons for people."""
+def _list_factors(kind: FileKind, focus: Focus, *, in_place: bool) -> list[Factor]:
+    """Return by what the points of a file are multiplied, with reasons for people.
+
+    `in_place`: it is in a directory that the task names.
+    """
     factors = []
     if kind.worth != 1 and not (focus.prose and kind.prose):
         factors.append(Factor(kind.worth, "vendored, generated, or not code"))
@@ -238,7 +242,7 @@ def _list_factors(path: str, kind: FileKind, focus: Focus, places: tuple[str, ..
         )
     if kind.declaration and focus.declarations:
         factors.append(Factor(DECLARATION, "it only declares types, and the task is about types"))
-    if path.startswith(places):
+    if in_place:
         factors.append(Factor(IN_NAMED_DIRECTORY, "in a directory that the task names"))
     return factors
 
@@ -248,21 +252,14 @@ _WITH_DEFINITIONS = 100
 
 def _weigh_kind(kind: FileKind, focus: Focus) -> float:
     """Return how likely a task with this focus changes files of this kind."""
-    weight = 1.0 if focus.prose and kind.prose else kind.worth
-    if kind.test and not focus.tests:
-        weight *= TEST
-    elif kind.example and not focus.examples:
-        weight *= EXAMPLE
-    if kind.declaration and focus.declarations:
-        weight *= DECLARATION
-    return weight
+    return prod(factor.value for factor in _list_factors(kind, focus, in_place=False))
 
 
 def _find_speakers(scores: Mapping[str, float], files: Mapping[str, FileKind]) -> dict[str, str]:
     """Return for sources the best of the tests and pages that are named after the same thing."""
     about: dict[str, str] = {}
-    beside = ((score, path) for path, score in scores.items() if not _is_source(files[path]))
-    for _, path in nlargest(_MOST_SPEAKERS, beside):
+    others = ((score, path) for path, score in scores.items() if not _is_source(files[path]))
+    for _, path in nlargest(_MOST_SPEAKERS, others):
         about.setdefault(name_subject(path), path)
     about.pop("", None)
     beginnings = tuple({subject[:SHORTEST_BEGINNING] for subject in about})
@@ -290,7 +287,7 @@ _NONE: tuple[Hits, Hits] = ({}, {})
 
 
 class _Worth:
-    """The weights of the keywords: the fewer files contain one, the more it counts."""
+    """Scores files by the weights of the keywords: the fewer files contain one, the more it counts."""
 
     def __init__(
         self,
@@ -315,7 +312,10 @@ class _Worth:
         self._average = max(1.0, sum(text.size for text in texts.values()) / max(1, len(texts)))
 
     def score_file(self, path: str) -> float:
-        """Return the score of a file without its definitions; 0 if neither its name nor its text contains a keyword, and no past commit votes for it."""
+        """Return the score of a file without its definitions.
+
+        0 if neither its name nor its text contains a keyword, and no past commit votes for it.
+        """
         own, above = self._names.get(path, _NONE)
         weights = self._weights
         score = NAME * sum(much * weights[number] for number, much in own.items())

@@ -85,9 +85,6 @@ _PARTICLE = compile_on_use(
     r"\b((?:back|call|check|clean|drop|log|look|opt|roll|set|shut|sign|start|tear|time)(?:s|ed|(?:[gnpt]?ing))?)"
     r"[ -](back|down|in|off|out|up)\b"
 )
-_ACRONYM = compile_on_use(r"\b[A-Z]{2}\b")
-_SHORT_WORDS = "AN AS AT BE BY DO GO IF IN IS IT NO OF OK ON OR SO TO UP WE"
-_ORDINARY = frozenset(_SHORT_WORDS.split())
 _ABOUT_TESTS = frozenset(("test", "tests", "testing", "tested"))
 _ABOUT_PROSE = frozenset(
     ("docs", "documentation", "readme", "typo", "typos", "changelog", "tutorial", "guide")
@@ -186,9 +183,6 @@ def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
             yield low, 0.4 if low in _ABOUT_TESTS else (1.25 if code else 1.0) * _weigh_general(low)
     for verb in _find_phrasal_verbs(plain):
         yield verb, 1.0
-    for acronym in _ACRONYM.findall(plain):
-        if acronym not in _ORDINARY:
-            yield acronym.lower(), 1.0
 
 
 def _weigh_general(low: str) -> float:

@@ -88,6 +88,11 @@ def change_key(file: ConfigFile, key: str, value: Any, *, dry_run: bool = False)
         return _apply_change(file, key, value, write=True)
 
 
+def read_own_value(file: ConfigFile, path: FieldPath) -> Any:
+    """Return what the file itself sets at a path; None if it sets nothing. Raises InvalidFile."""
+    return _value_at(documents.parse_document(_read_file(file)[0], str(file.path)).data, path)
+
+
 @contextmanager
 def _lock_config(file: ConfigFile) -> Iterator[None]:
     """Keep other commands from changing the file. A project's lock file is

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from logist.agents.courier.fork_servers import ForkServers
     from logist.agents.function import FunctionAgent
     from logist.agents.protocol import Agent
+    from logist.config.settings import CurrentSettings
     from logist.config.trust import Trust
     from logist.core.step.model_choice import ChosenModel
     from logist.installed_files import InstalledFiles
@@ -114,8 +115,14 @@ class ProjectContext:
     """How the steward gives commands, as decisions record it."""
     may_sign: bool = True
     """Whether decisions may be signed with this user's key: on the page, other people can decide too."""
+    run_id: str = ""
+    """The name of this `logist run`; it begins with its day. Empty for other commands."""
+    max_cost: int | None = None
+    """What all jobs of this run together may cost, in microcents."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
+    current_settings: CurrentSettings | None = None
+    """The settings as the config has them now."""
 
     def may_begin_work(self) -> bool:
         """True unless a stop was requested, or Logist was upgraded since the command began."""
@@ -131,6 +138,11 @@ class ProjectContext:
             self.say(text)
         elif event_log.is_on():
             event_log.report(events.MessagePrinted(text))
+
+    @property
+    def budget_settings(self) -> Settings:
+        """The settings for budgets. A `logist run` takes hours; a budget that is set meanwhile limits it too."""
+        return self.settings if self.current_settings is None else self.current_settings.read(self.settings)
 
     @property
     def has_jobs_inside(self) -> bool:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 from logist.agents import protocol
 from logist.agents.courier import fork_servers
 from logist.config.environment import Environment, list_config_directories, require_utf8
-from logist.config.settings import LoadedSettings, Settings, load_settings
+from logist.config.settings import (
+    CurrentSettings,
+    LoadedSettings,
+    Settings,
+    list_settings_files,
+    load_settings,
+)
 from logist.config.trust import Claim, Trust, find_template_claims, read_trust
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
@@ -56,7 +62,15 @@ def open_project(
     )
     require_local(Path(jobs))
     home = environment.find_home(directory).path
-    loaded = load_settings(home, environment.user_config_dir())
+    user = environment.user_config_dir()
+
+    def load_trusted_settings() -> Settings:
+        loaded = load_settings(home, user)
+        read_project_trust(environment, directory, loaded, roles).require_to_run()
+        return loaded.settings
+
+    current_settings = CurrentSettings(list_settings_files(home, user), load_trusted_settings)
+    loaded = load_settings(home, user)
     roles = load_known_roles(environment, directory)
     return ProjectContext(
         home=home,
@@ -71,6 +85,7 @@ def open_project(
         trust=read_project_trust(environment, directory, loaded, roles),
         stopping=stopping,
         couriers=couriers or fork_servers.ForkServers(enabled=False),
+        current_settings=current_settings,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,10 @@ from logist.core.model import (
     State,
     Status,
     Steward,
+    StuckKind,
 )
 from logist.core.money import amounts
-from logist.errors import Refused, Stopped
+from logist.errors import Damaged, Refused, Stopped
 from logist.event_log import events
 from logist.jobs.base import cleaned_files, hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
@@ -92,6 +93,7 @@ class Session:
     def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
         """Write the entries durably in one append, then replace state.json."""
         self.require_unmoved()
+        was_in_doubt = self._is_in_doubt()
         rotate_at = self.project.settings.history.rotate_at
         dumped = [dump_interaction(entry) for entry in entries]
         held = self._hold_notifications(entries, back)
@@ -118,7 +120,13 @@ class Session:
         self.write_state()
         self.job.discard_exchanges()
         self.job.end_wait()
+        if was_in_doubt and not self._is_in_doubt():
+            _settle_doubt(self)
         return recorded
+
+    def _is_in_doubt(self) -> bool:
+        stuck = self.state.place.stuck
+        return stuck is not None and stuck.kind is StuckKind.IN_DOUBT
 
     def _hold_notifications(
         self, entries: Sequence[Interaction], back: State | None
@@ -179,6 +187,14 @@ class Session:
 
     def load_history(self) -> list[Interaction]:
         return [parse_interaction(entry) for entry in self.job.read_entries()]
+
+
+def _settle_doubt(session: Session) -> None:
+    """Settle in the ledger what was just decided about a call in doubt."""
+    from logist.jobs.base import budgets  # noqa: PLC0415 - few commands decide about a doubt
+
+    with suppress(Damaged):  # the decision is recorded, and the next step reports the damage
+        budgets.settle_calls(session)
 
 
 def _describe_entry(entry: Interaction) -> events.InteractionRecorded:

@@ -11,6 +11,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from logist.agents.courier import shared_limits
+from logist.agents.courier.reservations import build_refusal_error
+from logist.agents.courier.tool_turns import AskProgress
+from logist.agents.protocol import MODEL_AGENTS
 from logist.core.machine import limits, steward
 from logist.core.machine.limits import Halt
 from logist.core.model import (
@@ -24,7 +27,8 @@ from logist.core.model import (
 )
 from logist.core.money import totals
 from logist.errors import Busy, Stopped
-from logist.jobs.base import family
+from logist.jobs.base import budgets, family
+from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
 from logist.jobs.turn import agent_calls, next_request, unfinished_turns
@@ -95,19 +99,48 @@ def _try_prepare_call(
     ) as shared:
         # A setup, or the wait for other calls, may have taken long: the parent may have ended meanwhile.
         family.require_wanted(project, session.state, job_id)
-        plan = next_request.plan_request(session, turn, given, shared, setup)
+        budget_shares = _share_budgets(session, turn)
+        limits_shared = [*shared, *budget_shares.shares]
+        plan = next_request.plan_request(session, turn, given, limits_shared, setup)
         if isinstance(plan, Halt):
+            if refusal := budget_shares.find_refusal(plan.job, plan.needed):
+                raise BudgetReached(build_refusal_error(refusal), turn.role.name)
             return plan
-        ask = agent_calls.build_ask(session, spec, plan, checkpoint, shared)
+        ask = agent_calls.build_ask(session, spec, plan, checkpoint, limits_shared)
         kept_turns = (
             None
             if project.has_local_agent
             else unfinished_turns.load_kept_turns(session, spec, plan, checkpoint)
         )
+        if kept_turns is None:
+            _reserve_in_ledger(session, ask)
         if begun := bool(shared):
             _raise_if_stopping(session)
             session.job.begin_exchange(1, ask.data())
     return PreparedCall(plan, ask, kept_turns, begun)
+
+
+def _share_budgets(session: Session, turn: PlannedTurn) -> budgets.BudgetShares:
+    after, sequence = session.position.hash, session.state.revision + 1
+    return budgets.share_budgets(session, budgets.bind_ledger(session, turn.model, after, sequence))
+
+
+def _reserve_in_ledger(session: Session, ask: RecordedAsk) -> None:
+    """Reserve the worst case of the first exchange in the ledger of the project.
+
+    Raises BudgetReached. If this command is killed before the request is on disk, the next one releases it.
+    """
+    ledger = budgets.bind_recorded(session, ask)
+    if ledger is None:
+        return
+    _raise_if_stopping(session)
+    coming = None
+    if ask.agent in MODEL_AGENTS:
+        coming = AskProgress.from_exchanges(()).plan_next(ask)
+    sending = coming.sending if coming is not None else None
+    at = session.project.clock.now().timestamp()
+    if refusal := ledger.reserve(1, ask.reserved_microcents, sending, at):
+        raise BudgetReached(build_refusal_error(refusal), ask.role)
 
 
 def _wait_for_room(session: Session, spec: EffectiveSpec, halt: Halt) -> None:

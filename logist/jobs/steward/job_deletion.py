@@ -10,7 +10,7 @@ from shlex import quote
 from logist.core.machine.steward import next_command
 from logist.core.model import TERMINAL, State, Status
 from logist.errors import LogistError, NewerFormat, Refused, UsageError
-from logist.jobs.base import cleaned_files, source_repository, specs
+from logist.jobs.base import budgets, cleaned_files, source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.steward.job_merge import PATIENCE_SECONDS
@@ -78,6 +78,7 @@ def delete_job(project: ProjectContext, job_id: str, *, force: bool = False) -> 
     with job.hold_lock(command="job delete", since=project.clock.timestamp()):
         state = require_deletable(project, job_id, force=force)
         repository = find_branch_repository(project, job, state)
+        budgets.settle_deleted_job(project, job)
         notes = remove_job_directory(job)
         kept_packs.remove_unused(project.jobs_dir / kept_packs.FOLDER)
     branch, branch_notes = delete_branch(project, repository, job_id, force=force)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from logist.core.history import newer_versions
 from logist.core.model import TERMINAL, State, Status
 from logist.errors import Busy, Damaged, LogistError, Refused
-from logist.jobs.base import cleaned_files
+from logist.jobs.base import budgets, cleaned_files
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.setup.setup_cache import SetupCache
@@ -351,6 +351,7 @@ class _Collecting:
             return RemovedFiles(job.id, ended.ended_at, freed)
         state = ended.session.state
         repository = job_deletion.find_branch_repository(self._project, job, state)
+        budgets.settle_deleted_job(self._project, job)
         notes = job_deletion.remove_job_directory(job)
         branch = None
         if state.parent is None:

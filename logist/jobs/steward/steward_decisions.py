@@ -339,7 +339,9 @@ def _restore_and_record(
     )
     recorded = session.record(*changed, entry, back=back)
     session.job.end_restore()
-    return CommandResult(session.job.id, session.state, tuple(recorded))
+    why_missing = workspace.why_history_is_missing
+    warnings = (why_missing,) if why_missing else ()
+    return CommandResult(session.job.id, session.state, tuple(recorded), warnings=warnings)
 
 
 def _copy_artefacts(session: Session) -> None:

@@ -26,6 +26,7 @@ from logist.core.model import (
 )
 from logist.core.text import surrogates
 from logist.errors import ProviderError, Refused, Stopped
+from logist.jobs.base import budgets
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
@@ -183,6 +184,8 @@ def ask_function(
     session.job.mark_sent(1)
     reply = _call_agent(session, agent, ask)
     session.job.save_response(1, reply.model_dump(mode="json"))
+    if ledger := budgets.bind_recorded(session, ask):
+        ledger.settle(1, reply)
 
 
 def _call_agent(session: Session, agent: Agent, ask: RecordedAsk) -> Reply:
@@ -233,7 +236,12 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     assert session.lock is not None
     name = ask.model.api_key_env
     key = project.environment.get_key(name) if name else None
-    private = {"api_key": key, "secrets": list(project.secrets)}
+    ledger = budgets.bind_recorded(session, ask)
+    private = {
+        "api_key": key,
+        "secrets": list(project.secrets),
+        "ledger": ledger.to_json() if ledger is not None else None,
+    }
     watch = ProgressWatch(project, job)
     watch.skip_existing()
     process = courier.launch_courier(

@@ -22,7 +22,7 @@ from logist.core.model.commands import RecoverCommand
 from logist.core.step import step
 from logist.core.template import data
 from logist.errors import LogistError, ProviderError, Refused, Stopped
-from logist.jobs.base import transcript
+from logist.jobs.base import budgets, transcript
 from logist.jobs.turn import (
     agent_calls,
     answer_forms,
@@ -57,6 +57,7 @@ def record_pending_answer(
     restored.
     """
     restore_point = unfinished_turns.undo_cut_off_restore(session)
+    budgets.settle_calls(session)
     collected = _collect_unrecorded(session)
     if _may_resume(session, collected, goes_on):
         assert collected is not None
@@ -333,6 +334,8 @@ def record_answer(
         command=command,
     )
     recorded = session.record(entry)[0]
+    if simulated:
+        budgets.book_supplied_cost(session, ask, answered.reply.usage)
     if undone or check_results:
         session.job.end_restore()
     return recorded

@@ -16,10 +16,13 @@ from logist.agents.courier import ask_files
 from logist.agents.protocol import MODEL_AGENTS
 from logist.errors import Stopped
 from logist.event_log import events
+from logist.jobs.base import budgets
+from logist.jobs.base.budgets import BudgetReached
 from logist.lazy_modules import load_all
 from logist.store import JobDir, provider_wait
 from logist.store.progress import Activity, ActivityRecord
 from logist.store.provider_wait import ProviderWait
+from logist.timestamps import find_period_end
 
 if TYPE_CHECKING:
     from logist.agents.courier.ask_files import RecordedAsk
@@ -64,6 +67,8 @@ def raise_for_outage(session: Session, collected: ask_files.Collected) -> None:
         return
     if collected.kind == "unavailable":
         session.job.end_exchanges()
+    if collected.outage.budget is not None:
+        raise BudgetReached(collected.outage, collected.ask.role)
     raise Outage(collected.ask, collected.outage)
 
 
@@ -104,8 +109,61 @@ def find_unfinished_wait(session: Session) -> ProviderWait | None:
     collected = ask_files.collect_ask(session.job.read_exchanges())
     if collected.outage is None or collected.ask is None:
         return None
+    if collected.outage.budget is not None:
+        return find_budget_wait(session)
     ask = collected.ask
     return find_wait(session, name_provider(ask.agent, ask.model, ask.provider))
+
+
+def find_budget_wait(session: Session) -> ProviderWait | None:
+    """Return the wait of the job for a budget, if the next try is not due yet."""
+    wait = session.job.read_wait(session.state.revision)
+    if wait is None or not wait.budget or is_due(session.project, wait):
+        return None
+    return wait
+
+
+def begin_budget_wait(session: Session, reached: BudgetReached) -> ProviderWait:
+    """Record that the job waits for a budget: until its period is over, or it is raised.
+
+    If only reservations of other calls prevent the next one, only for a moment.
+    """
+    project, error = session.project, reached.error
+    name = error.budget or ""
+    now = project.clock.now().timestamp()
+    earlier = session.job.read_wait(session.state.revision)
+    tries = earlier.tries + 1 if earlier is not None and earlier.budget == name else 1
+    if error.retry_after is not None:
+        pause = min(error.retry_after * 2 ** min(tries - 1, 10), LONGEST_PAUSE)
+        reason = provider_wait.RESERVED
+    else:
+        pause, reason = _count_until_next_period(project, name, now), provider_wait.USED_UP
+    wait = ProviderWait(
+        provider=f"budget {name}",
+        revision=session.state.revision,
+        tries=tries,
+        reason=reason,
+        message=project.redact_text(error.message),
+        role=reached.role,
+        began=now,
+        began_monotonic=project.clock.monotonic(),
+        pause=pause,
+        budget=name,
+        budgets=budgets.compute_fingerprint(project),
+    )
+    session.job.write_wait(wait)
+    if event_log.is_on():
+        event_log.report(events.ProviderUnavailable(wait.provider, error.message, tries, round(pause, 1)))
+    return wait
+
+
+def _count_until_next_period(project: ProjectContext, name: str, now: float) -> float:
+    """Return the seconds until a budget that is used up begins again."""
+    per = next((budget.per for budget in budgets.list_budgets(project) if budget.name == name), "")
+    if not per:
+        return provider_wait.LONGEST_PAUSE
+    length = len("2026-11-26") if per == "day" else len("2026-11")
+    return find_period_end(now, length, project.budget_settings.budget.timezone) - now
 
 
 def begin_wait(session: Session, outage: Outage) -> ProviderWait:
@@ -158,6 +216,8 @@ def _is_over(project: ProjectContext, wait: ProviderWait) -> bool:
     """Whether the job need not wait longer: the provider has answered the job that it follows; or it gave up, and a
     person who runs it now wants another try.
     """
+    if wait.budget:
+        return wait.budgets != budgets.compute_fingerprint(project)
     breakers = project.breakers
     if (
         wait.follows
@@ -233,6 +293,8 @@ def sleep_until_next_try(project: ProjectContext, job: JobDir, wait: ProviderWai
 
 def describe_wait(wait: ProviderWait) -> str:
     """Return a note for the result of a step that waits."""
+    if wait.budget:
+        return f"waiting for {describe_with_message(wait)}; nothing was sent"
     return f"waiting for {describe_with_message(wait)}; no attempt was used, the call without an answer costs nothing"
 
 

@@ -186,7 +186,7 @@ def load_baseline(git: Git, known: ReadCheckpoint | None = None) -> Baseline:
 def find_unchanged_ids(git: Git, stamps: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the ids in git of the files that still have the stamp of the last checkpoint, by path.
 
-    None, if the file with the stamps is lost: then only reading a file tells its id.
+    Empty if the file with the stamps is lost: then only reading a file tells its id.
     """
     try:
         commit = objects.read_tip(git)

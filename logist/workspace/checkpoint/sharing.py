@@ -39,7 +39,7 @@ def copy_commit(git: Git, source: Path, commit: str, kept: Path | None, *, leavi
 
     git only reads there: it creates even its temporary files in the new repository. `kept` is what
     `kept_packs.find_kept` has returned: objects that are there are shared with it, or copied from there. The others are
-    verified. Return False if nothing has verified them: with `leaving`, many are left to the caller, which must do that.
+    verified here, unless they are many and the caller wants to do that (`leaving`): only then, the result is False.
     """
     if kept is not None:
         try:

@@ -49,7 +49,7 @@ class FileLayout:
     entries: bytes
     """As in a baseline."""
     states: list[int]
-    """Where they begin."""
+    """Where the state of each file begins in git's index."""
     index_size: int
     modes: array[int]
     samples: list[tuple[int, bytes]]

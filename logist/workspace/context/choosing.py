@@ -29,7 +29,7 @@ NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"
 CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
-NO_ROOM = "text not shown: the texts of the other files take all the room"
+NO_ROOM = "text not shown: no room left"
 
 SHARE = 2
 """A file may take one of so many parts of the room that is left. On past bug fixes, one half shows more of the lines that

@@ -111,16 +111,26 @@ def _explain_unlisted(root: Path, report: SearchReport, path: str, size: int) ->
         return "may contain secrets, by its name: not searched"
     if not kind.worth:
         return "binary, by its name: not searched"
+    unsearched = _explain_unsearched(root, report, path, size)
+    also = f"; its text was {unsearched}" if unsearched else ""
     if score < ranking.floor and score:
-        return f"its score is below {ranking.floor:.2f}, a tenth of the best"
+        return f"its score is below {ranking.floor:.2f}, a tenth of the best{also}"
     rank = report.ranks.get(path)
     if rank and rank > report.limit:
-        return f"rank {rank}: at most {report.limit} are listed (context.relevant_files_limit)"
-    if size > searching.MAX_FILE_BYTES:
-        return f"not searched: {size:,} bytes, at most {searching.MAX_FILE_BYTES:,} are read; no word in its name"
-    if size and path not in report.searched and ranking.words:
-        return "not searched: likelier files fill the limit of all texts; no word in its name"
+        return f"rank {rank}: at most {report.limit} are listed (context.relevant_files_limit){also}"
+    if unsearched:
+        return unsearched if score else f"{unsearched}; no word in its name"
     note = agent_files.read_file(root, path, searching.MAX_FILE_BYTES).note
     if note:
         return note
     return "no word of the task is in its name or text, and no past commit about it has changed it"
+
+
+def _explain_unsearched(root: Path, report: SearchReport, path: str, size: int) -> str:
+    """Return why the words of a text don't count; "" if they do."""
+    if size > searching.MAX_FILE_BYTES:
+        return f"not searched: {size:,} bytes, at most {searching.MAX_FILE_BYTES:,} are read"
+    if size and path not in report.searched and report.ranking.words:
+        return "not searched: likelier files fill the limit of all texts"
+    is_unreadable = agent_files.read_file(root, path, 0).note == agent_files.UNREADABLE
+    return f"not searched: {agent_files.UNREADABLE}" if is_unreadable else ""

@@ -15,6 +15,8 @@ from logist.quick_dataclass import dataclass
 from logist.workspace.context.searching import MAX_FILE_BYTES
 from logist.workspace.files import agent_files
 
+FOR_AGENTS = ", with line numbers; read the file for the rest"
+"""The end of a note about parts, which only a reader of the parts needs."""
 TOO_LARGE = "too large"
 LEAST_ROOM = 600
 """Bytes; fewer are too few for parts of a file."""
@@ -41,7 +43,10 @@ class PromptReader:
         from logist.core.relevance.file_parts import Matches, show_file  # noqa: PLC0415 - many prompts have no large file
 
         matches = Matches(find_keywords(self.task), find_lines(self.task, path))
-        parts = show_file(self.redact(file.text), matches, room, headings=kinds.classify_file(path).prose)
+        text = self.redact(file.text)
+        if size > most:
+            text = agent_files.drop_uncertain_end(text)
+        parts = show_file(text, matches, room, headings=kinds.classify_file(path).prose)
         if not parts.text:
             return too_large
         return FileText(file.path, parts.text, _describe_parts(parts.total, size, most))
@@ -51,4 +56,4 @@ def _describe_parts(lines: int, size: int, most: int) -> str:
     whole = f"a file of {format_count(lines, 'line')}"
     if size > most:
         whole = f"the first {format_count(lines, 'line')} of a file of {size:,} bytes"
-    return f"parts of {whole}, with line numbers; read the file for the rest"
+    return f"parts of {whole}{FOR_AGENTS}"

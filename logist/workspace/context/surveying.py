@@ -45,10 +45,18 @@ def format_excerpts(root: Path, found: FileSurvey, redact: Callable[[str], str])
     `redact` removes secrets: of whole texts, since a piece of one would not be recognized.
     """
     return key_files.format_key_files(
-        (file, redact(text))
+        (file, text)
         for file in key_files.choose_key_files(found.files)
-        if (text := agent_files.read_beginning(root, file.path, MAX_KEY_FILE_BYTES)[0].text) is not None
+        if (text := _read_key_file(root, file.path, redact)) is not None
     )
+
+
+def _read_key_file(root: Path, path: str, redact: Callable[[str], str]) -> str | None:
+    file, size = agent_files.read_beginning(root, path, MAX_KEY_FILE_BYTES)
+    if file.text is None:
+        return None
+    text = redact(file.text)
+    return agent_files.drop_uncertain_end(text) if size > MAX_KEY_FILE_BYTES else text
 
 
 def describe_unsearched(found: FileSurvey) -> str:

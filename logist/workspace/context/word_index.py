@@ -144,34 +144,35 @@ def list_parts_unused_since(folder: Path, since: str | None) -> list[Path]:
     return parts
 
 
-def _identify(folder: int) -> list[int]:
-    """Return what a part is written for: a folder in a clone could have parts of its author's choice, but not for here."""
+def _identify(folder: int) -> bytes:
+    """Return the first line of the parts in a folder.
+
+    It names the folder: one in a clone could have parts of its author's choice, but not for here. So nothing of such
+    a part is parsed.
+    """
     status = os.fstat(folder)
-    return [status.st_dev, status.st_ino]
+    return b"%s %d %d\n" % (_MAGIC, status.st_dev, status.st_ino)
 
 
-def _pack_part(part: IndexPart, identity: list[int]) -> bytes:
+def _pack_part(part: IndexPart, first_line: bytes) -> bytes:
     table = part.table
     columns = [b"".join(part.ids), table.words, *(column.tobytes() for column in table[1:])]
     head = {
-        "folder": identity,
         "id_bytes": len(part.ids[0]),
         "sizes": list(map(len, columns)),
     }
     data = b"".join((json.dumps(head).encode(), b"\n", *columns))
-    return b"%s\n%s\n%s" % (_MAGIC, compute_sha256(data).encode(), data)
+    return b"%s%s\n%s" % (first_line, compute_sha256(data).encode(), data)
 
 
-def _unpack_part(packed: bytes, identity: list[int]) -> IndexPart | None:
-    begin = len(_MAGIC) + 1
+def _unpack_part(packed: bytes, first_line: bytes) -> IndexPart | None:
+    begin = len(first_line)
     start = packed.find(b"\n", begin) + 1
     data = memoryview(packed)[start:]
-    if packed[:begin] != _MAGIC + b"\n" or compute_sha256(data).encode() != packed[begin : start - 1]:
+    if packed[:begin] != first_line or compute_sha256(data).encode() != packed[begin : start - 1]:
         return None
     body = packed.index(b"\n", start) + 1
     head = json.loads(packed[start:body])
-    if head["folder"] != identity:
-        return None
     columns, start = [], body
     for size in head["sizes"]:
         columns.append(memoryview(packed)[start : start + size])

@@ -18,6 +18,8 @@ from logist.workspace.files import file_names, safe_open
 if TYPE_CHECKING:  # commands that only compare a workspace need no models
     from logist.core.model import Evidence
 
+UNREADABLE = "unreadable: permission denied"
+
 
 def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
     """Check whether `path` is a regular file without hard links in the workspace, and hash it (sha256; no hash above
@@ -40,41 +42,54 @@ def hash_evidence(workspace: Path, path: str, max_bytes: int) -> tuple[bool, str
 
 def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:
     """Return the text of a file of at most `max_bytes`, or a note that depends only on the workspace."""
-    name = escape_surrogates(path)
-    try:
-        with open_agent_file(workspace, path) as (descriptor, size):
-            if size > max_bytes:
-                return FileText(name, None, f"too large: {size} bytes, the limit is {max_bytes}")
-            data = b"".join(safe_open.read_exactly(descriptor, size))
-    except PermissionError:
-        return FileText(name, None, "unreadable: permission denied")
-    except OSError:
-        return FileText(name, None, "not found, or not a regular file in the workspace")
-    return _decode_text(name, data)
+    return _read_text(workspace, path, max_bytes, is_cut=False)[0]
 
 
 def read_beginning(workspace: Path, path: str, most: int) -> tuple[FileText, int]:
-    """Return the text of the first `most` bytes of a file, in complete lines, and the size of the whole file.
+    """Return the text of the first `most` bytes of a file, and the size of the whole file.
 
-    A note instead of the text as `read_file` has it.
+    A note instead of the text as `read_file` has it. If the file is larger, remove secrets from the text, and then call
+    `drop_uncertain_end`.
     """
+    return _read_text(workspace, path, most, is_cut=True)
+
+
+def _read_text(workspace: Path, path: str, most: int, *, is_cut: bool) -> tuple[FileText, int]:
     name = escape_surrogates(path)
     try:
         with open_agent_file(workspace, path) as (descriptor, size):
+            if size > most and not is_cut:
+                return FileText(name, None, f"too large: {size} bytes, the limit is {most}"), size
             data = b"".join(safe_open.read_exactly(descriptor, min(size, most)))
     except PermissionError:
-        return FileText(name, None, "unreadable: permission denied"), 0
+        return FileText(name, None, UNREADABLE), 0
     except OSError:
         return FileText(name, None, "not found, or not a regular file in the workspace"), 0
-    if size > most:
-        data = _cut_at_line(data)
-    return _decode_text(name, data), size
+    return _decode_text(name, data if size <= most else _drop_last_character(data)), size
 
 
-def _cut_at_line(data: bytes) -> bytes:
-    """Remove the incomplete last line; if there is only one, an incomplete last character."""
-    end = data.rfind(b"\n") + 1
-    return data[:end] if end else data.decode("utf-8", "ignore").encode("utf-8")
+def _drop_last_character(data: bytes) -> bytes:
+    """Remove the last character, which may be incomplete, unless it is ASCII."""
+    end = len(data)
+    while end > len(data) - _LONGEST_CHARACTER and data[end - 1 : end] >= b"\x80":
+        end -= 1
+        if data[end] >= 0xC0:  # its first byte
+            break
+    return data[:end]
+
+
+_LONGEST_CHARACTER = 4
+LONGEST_SECRET = 16_384
+"""Characters, such as those of a key in a settings file."""
+
+
+def drop_uncertain_end(text: str) -> str:
+    """Remove the end of a text that is the beginning of a file: if a secret is cut in two there, its first part was not
+    recognized. Also removes the incomplete last line, unless it is the only one.
+    """
+    kept = text[:-LONGEST_SECRET]
+    end = kept.rfind("\n") + 1
+    return kept[:end] if end else kept
 
 
 def _decode_text(name: str, data: bytes) -> FileText:

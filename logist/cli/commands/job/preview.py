@@ -64,7 +64,7 @@ def preview(
     why: bool,
     files: tuple[str, ...],
 ) -> Output:
-    """Print the exact prompt that `logist job step` would send; nothing is sent or written.
+    """Print the exact prompt that `logist job step` would send; nothing is sent, and the job does not change.
 
     The prompt is printed on standard output. The role and why it is next, the model, the maximum cost, and a
     table of the prompt's parts with their tokens and their price, and what was left out, are printed on standard
@@ -156,11 +156,13 @@ class _Preview(NamedTuple):
 
     @property
     def texts_setting(self) -> str:
-        """The setting that bounds the texts of the relevant files together."""
+        """The setting that bounds the texts of the relevant files together, with its value."""
         from logist.core.prompt import budget
 
         bounds = self.rules.relevant_files_tokens * budget.BYTES_PER_TOKEN, self.rules.max_total_bytes
-        return "context.relevant_files_tokens" if bounds[0] <= bounds[1] else "context.max_total_bytes"
+        if bounds[0] <= bounds[1]:
+            return f"context.relevant_files_tokens: {self.rules.relevant_files_tokens}"
+        return f"context.max_total_bytes: {self.rules.max_total_bytes}"
 
     def price_tokens(self, tokens: int) -> int | None:
         """Return what so many tokens of this request cost, in microcents; None if the price is unknown."""
@@ -192,6 +194,9 @@ def _explain_files(project: ProjectContext, shown: _Preview, files: Sequence[str
         fix = f"add relevant_files to the context_requirements of {plan.role.name}"
         message = f"role {plan.role.name} requires no relevant files, so none are picked"
         return Output(data, (), (Diagnostic("warning", "no_relevant_files", message, shown.job, fix),))
+    if report.limit < 1:
+        message, fix = "context.relevant_files_limit is 0, so no files are picked", "set it to 1 or more"
+        return Output(data, (), (Diagnostic("warning", "no_relevant_files", message, shown.job, fix),))
     workspace = project.open_workspace(project.open_job(shown.job))
     excluded = project.settings.context.excluded_paths
     explained = (
@@ -201,8 +206,8 @@ def _explain_files(project: ProjectContext, shown: _Preview, files: Sequence[str
     )
     described = relevance_table.describe_texts([*explained], report, plan.table)
     lines = [*relevance_table.format_relevance(report, described)]
-    if not files:
-        lines += ["", *_describe_unlisted(data["left_out"], shown)]
+    if not files and (unlisted := _describe_unlisted(data["left_out"], shown)):
+        lines += ["", *unlisted]
     return Output({**data, "relevance": relevance_table.build_data(report, described)}, lines)
 
 
@@ -238,7 +243,7 @@ def _build_data(shown: _Preview) -> dict[str, Any]:
                 for each in report.chosen
                 if each.file.text is None
             ],
-            "in_parts": _list_files_in_parts(report),
+            "in_parts": report.list_files_in_parts(),
             "below_limit": report.count_below_limit(),
             "below_floor": report.count_below_floor(),
             "cut_tokens": sum(row.whole - row.tokens for row in plan.table),
@@ -248,11 +253,6 @@ def _build_data(shown: _Preview) -> dict[str, Any]:
         "reason": "",
         "next_command": advice.next_command(shown.status, job=shown.job),
     }
-
-
-def _list_files_in_parts(report: SearchReport) -> list[str]:
-    """List the relevant files of which the prompt has only parts."""
-    return [each.file.path for each in report.chosen if each.file.text is not None and each.file.note]
 
 
 def _to_cents(microcents: int | None) -> float | None:
@@ -317,7 +317,7 @@ def _describe_left_out(left_out: dict[str, Any], shown: _Preview) -> list[str]:
     for text in left_out["texts"]:
         paths_by_note.setdefault(text["note"], []).append(text["path"])
     for note, paths in paths_by_note.items():
-        setting = f": {shown.texts_setting}" if note == choosing.NO_ROOM else ""
+        setting = f", {shown.texts_setting}" if note == choosing.NO_ROOM else ""
         lines.append(f"left out: {', '.join(map(escape_unprintable, paths))} ({note}{setting})")
     if shown.report.chosen:
         lines += _describe_unlisted(left_out, shown)
@@ -342,7 +342,7 @@ def _format_table(shown: _Preview) -> list[str]:
     has_prices = not shown.free and shown.price_tokens(1) is not None
     head = ("tokens", *(("price",) if has_prices else ()), "priority", "from", "cut", "part")
     cells = [head]
-    in_parts = {f"relevant:{path}" for path in _list_files_in_parts(shown.report)}
+    in_parts = {f"relevant:{path}" for path in shown.report.list_files_in_parts()}
     for row in shown.plan.table:
         tokens, *others = _format_cells(row, in_parts=row.source in in_parts)
         price = shown.price_tokens(row.tokens) if has_prices else None

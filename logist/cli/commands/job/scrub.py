@@ -150,7 +150,7 @@ def _build_row(job: ScrubbedJob) -> dict[str, Any]:
 def _format_job(job: ScrubbedJob, file: Path | None, *, is_dry: bool) -> Iterator[Line]:
     name = StyledText(job.job_id, "bold")
     if job.sequence is None:
-        yield (name, ": the text was not found; nothing was changed")
+        yield (name, ": the text was not found; nothing was replaced")
         return
     would = "would be replaced" if is_dry else "replaced"
     parts = f"history {job.history:,}, files {job.files:,}, checkpoints {job.checkpoints:,}"

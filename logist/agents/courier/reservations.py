@@ -1,0 +1,149 @@
+"""Books the exchanges of one ask in the ledger of the project: the worst case before each, the actual cost after it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from logist.agents.protocol import Sending
+from logist.core.model import ErrorKind, JsonObject, Reply, TransportError, Usage
+from logist.core.money import money
+from logist.core.money.budgets import BookedCall, Cap, Cost, SharedBudget, list_caps
+from logist.quick_dataclass import dataclass
+from logist.store.ledger import BudgetRefusal, Ledger
+from logist.timestamps import find_local_day, format_utc
+
+SHORT_PAUSE = 5.0
+"""Seconds until the next try if only the reservations of running calls prevent a call."""
+
+
+@dataclass(frozen=True)
+class ExchangeLedger:
+    """The ledger, and what it has to know about the calls of one ask.
+
+    The command and the courier have the same: the caps are those of the current configuration, also for an ask that
+    waited.
+    """
+
+    folder: Path
+    ask_id: str
+    """How the ids of its calls begin: see `name_call`."""
+    job: str
+    provider: str
+    model: str
+    """PROVIDER/MODEL."""
+    run: str
+    tags: tuple[str, ...]
+    budgets: tuple[SharedBudget, ...]
+    timezone: str | None
+
+    def to_json(self) -> JsonObject:
+        """Return it as JSON for the courier."""
+        return {
+            **vars(self),
+            "folder": str(self.folder),
+            "tags": list(self.tags),
+            "budgets": [budget.to_json() for budget in self.budgets],
+        }
+
+    @classmethod
+    def from_json(cls, data: JsonObject) -> ExchangeLedger:
+        """Read what `to_json` returned."""
+        return cls(
+            **{
+                **data,
+                "folder": Path(data["folder"]),
+                "tags": tuple(data["tags"]),
+                "budgets": tuple(map(SharedBudget.from_json, data["budgets"])),
+            }
+        )
+
+    def build_call(self, k: int, at: float | None = None) -> BookedCall:
+        """Return exchange `k` as the ledger names it."""
+        day = find_local_day(time.time() if at is None else at, self.timezone)
+        return BookedCall(
+            name_call(self.ask_id, k), self.job, day, self.provider, self.model, self.run, self.tags
+        )
+
+    def list_caps(self, k: int, at: float | None = None) -> list[Cap]:
+        """Return the limits that apply to exchange `k`."""
+        return list_caps(self.budgets, self.build_call(k, at))
+
+    def reserve(
+        self, k: int, microcents: int | None, sending: Sending | None, at: float | None = None
+    ) -> BudgetRefusal | None:
+        """Reserve the worst case of exchange `k`, durably; return the limit that doesn't allow it.
+
+        `microcents`: None if the price is unknown. `sending`: None if it is unknown how many tokens the call may use.
+        """
+        now = time.time() if at is None else at
+        call = self.build_call(k, now)
+        caps = list_caps(self.budgets, call)
+        counts_tokens = sending is not None and any(cap.tokens is not None for cap in caps)
+        tokens = bound_tokens(sending) if sending is not None and counts_tokens else 0
+        return Ledger(self.folder).reserve(call, Cost(microcents or 0, tokens, 1), caps, format_utc(now))
+
+    def find_room(self, k: int) -> int | None:
+        """Return how much exchange `k` may cost, in microcents; None if no budget limits money."""
+        caps = [cap for cap in self.list_caps(k) if cap.microcents is not None]
+        if not caps:
+            return None
+        sums = Ledger(self.folder).read(cap.account for cap in caps).sums
+        return min(
+            (cap.microcents or 0) - (sums[cap.account].get_total().microcents if cap.account in sums else 0)
+            for cap in caps
+        )
+
+    def settle(self, k: int, reply: Reply) -> None:
+        """Book what exchange `k` has cost, unless that is booked already."""
+        costs = {name_call(self.ask_id, k): count_cost(reply.usage, has_error=reply.error is not None)}
+        Ledger(self.folder).settle(costs, format_utc(time.time()))
+
+
+def name_ask(job: str, after: str | None, sequence: int) -> str:
+    """Return how the ids of the calls of an ask begin; the same for whoever sends or collects them.
+
+    `after`: the checksum of the entry of the history before the ask. It is different for a job that was deleted and
+    created again.
+    """
+    return f"{job}/{after.removeprefix('sha256:')[:16] if after else sequence}"
+
+
+def name_call(ask_id: str, k: int) -> str:
+    """Return the id of exchange `k`."""
+    return f"{ask_id}/{k}"
+
+
+def count_cost(usage: Usage, *, has_error: bool) -> Cost:
+    """Return what the usage of an exchange is to budgets; a refused request is no call."""
+    return Cost(
+        max(0, money.join_cents(usage.cost_cents, usage.cost_microcents)),
+        max(0, usage.input_tokens) + max(0, usage.output_tokens),
+        0 if has_error and usage.source == "none" else 1,
+    )
+
+
+def read_cost(response: JsonObject) -> Cost:
+    """Return what a recorded response is to budgets. Raises KeyError, TypeError or ValueError if it is not valid."""
+    usage: Any = response["usage"]
+    return count_cost(Usage.model_validate(usage), has_error=response.get("error") is not None)
+
+
+def bound_tokens(sending: Sending) -> int:
+    """Return the maximum number of tokens of an exchange: every token of the input is at least one byte."""
+    parts: Sequence[Any] = [sending.messages, sending.tools, *([sending.form] if sending.form else [])]
+    text = json.dumps(parts, ensure_ascii=False)
+    return money.bound_tokens(text, len(sending.messages)) + sending.max_output_tokens
+
+
+def build_refusal_error(refusal: BudgetRefusal) -> TransportError:
+    """Return the error of a call that a budget didn't allow, so that it was not sent."""
+    return TransportError(
+        kind=ErrorKind.OUTAGE,
+        message=refusal.describe(),
+        budget=refusal.cap.budget,
+        retry_after=SHORT_PAUSE if refusal.is_temporary else None,
+    )

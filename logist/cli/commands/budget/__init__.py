@@ -1,0 +1,1 @@
+"""`logist budget ...`: one command per file."""

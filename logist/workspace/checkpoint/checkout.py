@@ -55,7 +55,7 @@ def write_files(
     if twin is not None and clones.can_clone(twin, root, listing.paths):
         clones.clone_files(twin, root, _list_wanted(git, commit))
         git.run("read-tree", commit)
-        # git reads the clones now, and replaces those with another content below. The status is 1 if there are any.
+        # git reads the clones now, and replaces those with another content below. With -q, these are no error.
         git.run_for_status(work_tree, "update-index", "-q", "--refresh")
     if verifying:
         _verify_other_objects(git, commit, listing)

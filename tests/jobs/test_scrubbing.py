@@ -675,11 +675,14 @@ def test_the_word_index_is_removed(bench: MakeBench, tmp_path: Path) -> None:
     builder.add_text(SECRET.encode())
     index.save_part(IndexPart([bytes(20)], builder.finish()))
     assert len(index.list_parts()) == 1
-    (words / "directory").mkdir()
+    directories = [words / f"directory{number}" for number in range(10)]  # some are listed before the part
+    for directory in directories:
+        directory.mkdir()
     (remaining,) = [each for each in scrub(b).remaining if ".words" in each.place]
     assert index.list_parts() == []
     assert remaining.fix == f"rm -r {words}"
-    (words / "directory").rmdir()
+    for directory in directories:
+        directory.rmdir()
     record_decision(b.project, "j", Kind.NOTE, note=f"the key is {SECRET}")
     assert [each for each in scrub(b).remaining if ".words" in each.place] == []
     assert not words.exists()

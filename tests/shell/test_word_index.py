@@ -305,6 +305,17 @@ def make_part(name: int, words: bytes = b"word") -> word_index.IndexPart:
     return word_index.IndexPart([name.to_bytes(20, "big")], builder.finish())
 
 
+def test_directories_in_the_index_do_not_keep_parts_from_being_removed(tmp_path: Path) -> None:
+    index = WordIndex(tmp_path / WORDS_FOLDER)
+    index.save_part(make_part(0))
+    for number in range(10):
+        (tmp_path / WORDS_FOLDER / f"directory{number}").mkdir()
+        os.utime(tmp_path / WORDS_FOLDER / f"directory{number}", (0, 0))
+    for number in range(1, word_index.MOST_SMALL_PARTS + 1):
+        index.save_part(make_part(number))
+    assert len(index.list_parts()) <= word_index.MOST_SMALL_PARTS
+
+
 def test_many_small_parts_are_made_anew_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_index, "SMALL_PART_BYTES", 10_000)
     index = WordIndex(tmp_path / WORDS_FOLDER)

@@ -128,7 +128,9 @@ def remove_index(folder: Path) -> None:
 def _empty_folder(folder: Path) -> None:
     with safe_open.open_root(folder) as opened:
         for name in os.listdir(opened):
-            with suppress(FileNotFoundError):
+            with suppress(
+                OSError
+            ):  # what can't be removed must not keep the rest; the folder then stays, too
                 os.unlink(name, dir_fd=opened)
 
 
@@ -223,7 +225,7 @@ def _remove_surplus(folder: int, newest: str) -> None:
     """Remove what is damaged, abandoned or too much; never the part that was just written."""
     parts: list[_PartFile] = []
     for name in os.listdir(folder):
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # gone, or a directory that somebody made
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if name.endswith(_ENDING):
                 parts.append(_PartFile(name, status.st_size, status.st_mtime))

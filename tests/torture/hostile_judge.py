@@ -11,8 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from logist.errors import LogistError
 from logist.jobs.archive import archive_replay
 from logist.resources import load_schema
+from logist.store.ledger import Ledger
 from tests.loopback import Loopback
 from tests.torture.crowd_forks import Forks
 from tests.torture.hostile_site import (
@@ -22,6 +24,7 @@ from tests.torture.hostile_site import (
     DONE,
     DOUBT,
     HALTED,
+    LEDGER,
     NOWHERE,
     PERMISSION,
     REVIEW,
@@ -111,6 +114,7 @@ def _harm(site: Site, before: Mapping[str, Any], asked: str) -> Iterator[str]:
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
         yield f"changed outside: {changed[:SHOWN]}"
+    yield from _changed_ledger(Ledger(site.place / LEDGER))
     for word in (site.canary, site.planted, KEY):
         if word in asked:
             yield f"{word} was sent to the model"
@@ -126,6 +130,19 @@ def _harm(site: Site, before: Mapping[str, Any], asked: str) -> Iterator[str]:
     differences = archive_replay.replay_file(load_schema("llm-chat-schema"), site.folder).differences
     if differences:
         yield f"the replay differs: {differences}"
+
+
+def _changed_ledger(ledger: Ledger) -> Iterator[str]:
+    """Check that the ledger has only what commands book for the job."""
+    try:
+        ledger.verify()
+        jobs = {entry.call.job for entry in ledger.read_entries() if entry.call is not None}
+    except LogistError as error:
+        yield f"the ledger: {error}"
+        return
+    names = set(os.listdir(ledger.folder)) if ledger.folder.exists() else set()
+    if strange := sorted(names - {".gitignore", "ledger.json", "totals.json"} | jobs - {JOB}):
+        yield f"in the ledger: {strange}"
 
 
 def shown(site: Site) -> Iterator[str]:

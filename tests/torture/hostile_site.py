@@ -73,6 +73,9 @@ print(json.dumps({{"result": says, "found": found, "usage": usage, "cost": cost,
 """
 
 
+LEDGER = ".logist/ledger"
+
+
 @dataclass(frozen=True)
 class Attempt:
     """What one agent tries in a job, and the status that the job must have afterwards."""
@@ -221,8 +224,12 @@ class Site(World):
         path.write_text(AGENT.format(body=lines, says=repr(says)), "utf-8")
 
     def outside(self) -> dict[str, Any]:
-        """Everything that no agent may change: all files except the job, and the files that control it."""
+        """Everything that no agent may change: all files except the job, and the files that control it.
+
+        Except the ledger, in which each step books its calls (`hostile_judge` verifies it).
+        """
         kept = dict(_everything(self.place, skipping=self.folder))
+        kept = {name: seen for name, seen in kept.items() if not name.startswith(LEDGER)}
         kept |= {name: look(self.folder / name) for name in ("job.yaml", "logs/earlier.txt", "git/config")}
         return kept | {"hooks": (self.folder / "git" / "hooks").exists()}
 

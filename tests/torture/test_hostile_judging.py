@@ -60,6 +60,7 @@ HARM = {
     "a mode outside": ('os.chmod(OUTSIDE / "repo/.git/config", 0o777)', "'outside/repo/.git/config'"),
     "a second name outside": ('os.link(OUTSIDE / "secret", "h")', "'outside/secret'"),
     "the other job": ('spoil(JOB.parent / "other/state.json")', "'.logist/jobs/other/state.json'"),
+    "a file in the ledger": ('spoil(JOB.parents[1] / "ledger/more")', "in the ledger: ['more']"),
     "a hook of the checkpoints": ('(JOB / "git/hooks").mkdir()', "'hooks'"),
     "what it says itself": ('found.append("OUT: " + "it got out")', "it says that it got out"),
 }
@@ -69,6 +70,14 @@ HARM = {
 def test_harm_is_told_each_of_it(site: Site, forks: Forks) -> None:
     told = judged(site, forks, "\n".join(body for body, _ in HARM.values()))
     assert [name for name, (_, words) in HARM.items() if words not in told] == []
+
+
+def test_an_entry_in_the_ledger_that_no_command_made_is_told(site: Site, forks: Forks) -> None:
+    body = """
+with open(JOB.parents[1] / "ledger/ledger.json", "r+b") as file:
+    file.write(b"[")
+"""
+    assert "the ledger: " in judged(site, forks, body)
 
 
 def test_a_wrong_place_a_changed_workspace_and_a_process_that_is_left_are_told(

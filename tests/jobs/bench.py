@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -92,7 +93,9 @@ class Bench:
                 merge_settings(Settings().model_dump(mode="json"), settings or {})
             ),
             roles=load_roles([find_resource("roles"), home / "roles"]),
-            environment=Environment({"HOME": str(place), "PATH": "/usr/bin:/bin"}),
+            environment=Environment(
+                {"HOME": str(place), "PATH": "/usr/bin:/bin", "TMPDIR": os.environ["TMPDIR"]}
+            ),
             clock=Clock(clock.now, clock.monotonic),
             steward="ada",
             agent=f"scripted:{script}",

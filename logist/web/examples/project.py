@@ -32,6 +32,14 @@ MERGED, LATE = "mention-tea", "what-we-sell"
 STEWARD = "alex"
 _KEY = "LOGIST_EXAMPLE_KEY"
 _AT_ONCE = 3
+_BUDGET = """\
+budget:
+  limits:
+    daily:
+      per: day
+      cost: 500
+"""
+"""One of the jobs waits for it."""
 _MODELS = """\
 models:
   example-model:
@@ -84,7 +92,7 @@ def create_example_project(
     create_project(directory / ".logist")
     for name, text in WORKFLOWS.items():
         _write(directory / ".logist" / "workflows" / name, text)
-    (folder / "config").mkdir()
+    _write(project.environment.user_config_dir() / "config.yaml", _BUDGET)
     return project
 
 
@@ -156,7 +164,8 @@ def _damage(project: ExampleProject) -> None:
 def run_slow_agent(project: ExampleProject) -> Iterator[None]:
     """Let an agent work on one of the jobs meanwhile: a model on 127.0.0.1 that answers a word at a time."""
     with SlowModel() as model:
-        _write(project.environment.user_config_dir() / "config.yaml", _MODELS.format(url=model.url, key=_KEY))
+        models = _MODELS.format(url=model.url, key=_KEY)
+        _write(project.environment.user_config_dir() / "config.yaml", _BUDGET + models)
         stop = Event()
         context = replace(project.open(stopping=lambda: INTERRUPTED if stop.is_set() else 0), quiet=True)
         working = Thread(target=_step, args=(context,))

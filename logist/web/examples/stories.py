@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from logist.store.provider_wait import ProviderWait
+from logist.jobs.base import budgets
+from logist.store.provider_wait import USED_UP, ProviderWait
 from logist.web.examples.making import (
     ExampleAnswer,
     ExampleJob,
@@ -301,6 +302,25 @@ def _wait_for_provider(example: ExampleJob, *, gave_up: bool = False) -> None:
     )
 
 
+def _wait_for_budget(example: ExampleJob) -> None:
+    example.create("Shorten the texts of the categories.", title="Shorter categories")
+    context, state = example.context, example.job.state
+    context.open_job(example.id).write_wait(
+        ProviderWait(
+            "budget daily",
+            state.revision,
+            tries=1,
+            reason=USED_UP,
+            message="budget daily: $4.98 of $5.00 used; the next call can use up to $0.06",
+            role="Worker",
+            began=context.clock.now().timestamp(),
+            pause=3600.0 * 24,
+            budget="daily",
+            budgets=budgets.compute_fingerprint(context),
+        )
+    )
+
+
 def _snooze(example: ExampleJob) -> None:
     output = {
         "type": "question",
@@ -480,6 +500,7 @@ STORIES: dict[str, tuple[float, Story]] = {
     "home-page": (4, _reach_runs),
     "article-photos": (8, _give_up_on_provider),
     "suggest-articles": (1, _wait_for_provider),
+    "shorter-categories": (5, _wait_for_budget),
     "new-logo": (120, _snooze),
     "empty-basket": (98, _succeed),
     "cheques": (146, _fail),

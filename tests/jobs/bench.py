@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -94,7 +94,7 @@ class Bench:
             ),
             roles=load_roles([find_resource("roles"), home / "roles"]),
             environment=Environment(
-                {"HOME": str(place), "PATH": "/usr/bin:/bin", "TMPDIR": os.environ["TMPDIR"]}
+                {"HOME": str(place), "PATH": "/usr/bin:/bin", "TMPDIR": tempfile.gettempdir()}
             ),
             clock=Clock(clock.now, clock.monotonic),
             steward="ada",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-import os
 import re
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Visitor:
     """A browser that came in through a link: keeps the session, and posts forms as the page does."""
 
     def __init__(self, desk: Desk, folder: Path, steward: str | None = None) -> None:
-        environment = Environment({"HOME": str(desk.place), "TMPDIR": os.environ["TMPDIR"], **desk.env})
+        environment = Environment({"HOME": str(desk.place), "TMPDIR": tempfile.gettempdir(), **desk.env})
         self.project = ServedProject(
             lambda: open_project(
                 environment, desk.place, say=lambda _: None

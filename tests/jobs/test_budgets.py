@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -209,11 +210,13 @@ def test_a_killed_couriers_reservation_stays_until_the_doubt_is_resolved(
 
 def test_the_command_that_collects_an_answer_settles_it(bench: MakeBench) -> None:
     """As if the courier was killed between saving the answer and settling it."""
-    with Loopback(DONE) as server:
+    gate = threading.Event()  # an answer before the command detaches would be recorded at once
+    with Loopback({**DONE, "gate": gate}) as server:
         b = budgeted(bench(), server.url, {})
         b.create()
         b.change(detach=True)
         b.step()
+        gate.set()
         job = b.project.open_job("j")
         waiting_for((job.inflight / "1.response").exists)
         waiting_for(lambda: job.find_lock_holder() is None)

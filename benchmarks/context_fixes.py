@@ -12,7 +12,7 @@ import re
 import subprocess
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
 from pathlib import Path
@@ -194,9 +194,8 @@ def load_reports(path: Path = REPORTS) -> list[Fix]:
     return [replace(fix, report=reports[fix.commit]) for fix in load_fixes() if fix.commit in reports]
 
 
-def evaluate(folder: Path, fixes: Sequence[Fix], names: Sequence[str], *, misses: bool = False) -> None:
-    """Print a table: each repository, then the tuned and the held-out ones together."""
-    scores: dict[tuple[str, str], Scores] = defaultdict(Scores)
+def check_out_fixes(folder: Path, fixes: Sequence[Fix]) -> Iterator[tuple[Clone, Fix]]:
+    """Yield each fix with a work tree of the commit before it; those of a repository that is not in the folder are left out."""
     for repo in dict.fromkeys(fix.repo for fix in fixes):
         git_dir = find_git_directory(folder, repo)
         if git_dir is None:
@@ -206,16 +205,21 @@ def evaluate(folder: Path, fixes: Sequence[Fix], names: Sequence[str], *, misses
             clone = Clone(git_dir, Path(temporary))
             for fix in (fix for fix in fixes if fix.repo == repo):
                 clone.check_out(fix.parent)
-                subject = fix.report or clone.read_subject(fix.commit)
-                for name in names:
-                    listed = LISTERS[name](clone, fix, subject)
-                    group = "tuned" if repo in TUNED else "held out"
-                    for key in (repo, f"{group}, together"):
-                        scores[key, name].add(listed, fix.files)
-                    if misses and not set(listed) & set(fix.files):
-                        print(
-                            f"{name} missed {fix.commit[:12]} {subject}: {fix.files[0]}; listed {listed[:3]}"
-                        )
+                yield clone, fix
+
+
+def evaluate(folder: Path, fixes: Sequence[Fix], names: Sequence[str], *, misses: bool = False) -> None:
+    """Print a table: each repository, then the tuned and the held-out ones together."""
+    scores: dict[tuple[str, str], Scores] = defaultdict(Scores)
+    for clone, fix in check_out_fixes(folder, fixes):
+        subject = fix.report or clone.read_subject(fix.commit)
+        for name in names:
+            listed = LISTERS[name](clone, fix, subject)
+            group = "tuned" if fix.repo in TUNED else "held out"
+            for key in (fix.repo, f"{group}, together"):
+                scores[key, name].add(listed, fix.files)
+            if misses and not set(listed) & set(fix.files):
+                print(f"{name} missed {fix.commit[:12]} {subject}: {fix.files[0]}; listed {listed[:3]}")
     rows: list[list[object]] = [["repository", "list", "any", "recall", "MRR", "precision"]]
     for (key, name), one in sorted(scores.items(), key=lambda item: item[0][0].endswith("together")):
         rows.append([key, name, *one.average()])
@@ -273,14 +277,19 @@ def _list_shown_lines(file: FileText) -> set[int] | None:
     return {int(number) for number in _NUMBERED.findall(file.text)} if file.note else None
 
 
+def list_hunks(patch: str) -> list[tuple[int, int]]:
+    """The first line of each hunk of a patch without context, and how many lines it has, by the numbers before it."""
+    return [(int(start), int(count or 1)) for start, count in _HUNK.findall(patch)]
+
+
 def list_changed_places(clone: Clone, fix: Fix) -> dict[str, list[set[int]]]:
     """The lines that a fix changed in each right file, by the numbers before it; of an insertion the line above."""
     changed = {}
     for path in fix.files:
         patch = clone.git("diff", "-U0", "--no-ext-diff", fix.parent, fix.commit, "--", path)
-        hunks = [(int(start), int(count or 1)) for start, count in _HUNK.findall(patch)]
         changed[path] = [
-            set(range(start, start + count)) if count else {max(1, start)} for start, count in hunks
+            set(range(start, start + count)) if count else {max(1, start)}
+            for start, count in list_hunks(patch)
         ]
     return changed
 
@@ -288,21 +297,10 @@ def list_changed_places(clone: Clone, fix: Fix) -> dict[str, list[set[int]]]:
 def compare_budgets(folder: Path, fixes: Sequence[Fix], limits: Sequence[int], tokens: Sequence[int]) -> None:
     """Print what each budget of files and tokens shows of the right files, and what it costs."""
     scores: dict[tuple[int, int], BudgetScores] = defaultdict(BudgetScores)
-    for repo in dict.fromkeys(fix.repo for fix in fixes):
-        git_dir = find_git_directory(folder, repo)
-        if git_dir is None:
-            print(f"{repo}: no clone in {folder}, left out")
-            continue
-        with tempfile.TemporaryDirectory() as temporary:
-            clone = Clone(git_dir, Path(temporary))
-            for fix in (fix for fix in fixes if fix.repo == repo):
-                clone.check_out(fix.parent)
-                subject, places = (
-                    fix.report or clone.read_subject(fix.commit),
-                    list_changed_places(clone, fix),
-                )
-                for limit in limits:
-                    for most in tokens:
-                        scores[limit, most].add(find_relevant(clone, fix, subject, limit, most), places)
+    for clone, fix in check_out_fixes(folder, fixes):
+        subject, places = fix.report or clone.read_subject(fix.commit), list_changed_places(clone, fix)
+        for limit in limits:
+            for most in tokens:
+                scores[limit, most].add(find_relevant(clone, fix, subject, limit, most), places)
     head: list[object] = ["files", "budget", "listed", "all lines", "any line", "tokens", "at most", "price"]
     table([head, *([str(limit), f"{most:,}", *one.average()] for (limit, most), one in scores.items())])

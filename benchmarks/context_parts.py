@@ -29,7 +29,6 @@ from logist.core.relevance.words import find_keywords
 
 SMALLEST = 8_000
 """Bytes; smaller files are not measured."""
-_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? ", re.MULTILINE)
 _SHOWN = re.compile(r"^ *(\d+)(?:  |$)", re.MULTILINE)
 
 
@@ -56,8 +55,8 @@ def read_files(folder: Path, fixes: Sequence[context_fixes.Fix]) -> Iterator[Cha
         subject = read_git("log", "-1", "--format=%s", fix.commit).strip()
         for path in fix.files:
             text = read_git("show", f"{fix.parent}:{path}")
-            changes = _HUNK.findall(read_git("diff", "-U0", fix.parent, fix.commit, "--", path))
-            places = [range(int(first), int(first) + max(1, int(count or 1))) for first, count in changes]
+            hunks = context_fixes.list_hunks(read_git("diff", "-U0", fix.parent, fix.commit, "--", path))
+            places = [range(first, first + max(1, count)) for first, count in hunks]
             if len(text.encode()) >= SMALLEST and places:
                 yield ChangedFile(subject, text, places)
 

@@ -4,8 +4,8 @@ It is a directory with a history file, `ledger.json`: append-only, chained, dura
 and settlement. `totals.json` has the sums and the open reservations up to some entry, so that a reservation doesn't
 read the past. It is only a cache: if it is missing or unreadable, it is computed again.
 
-A call reserves its worst-case cost before it is sent. Whoever collects its answer settles the actual cost. A
-reservation that nobody settles stays booked: its call may have been paid.
+A call reserves its worst-case cost before it is sent. The process that collects its answer settles the actual cost. A
+reservation without a settlement stays booked: its call may have been paid.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class BudgetRefusal(NamedTuple):
         """Return it for people: which budget, how much of it is used, and what the call needs."""
         used = f"budget {self.cap.budget}: {self.cap.describe_use(self.sums.get_total())} used"
         if self.sums.reserved != NOTHING:
-            used += f" ({self.cap.select(self.sums.reserved)} of it reserved for calls without an answer)"
-        needed = self.cap._replace(calls=None).select(self.needed)
+            used += f" ({self.cap.describe_amounts(self.sums.reserved)} of it reserved for calls without an answer)"
+        needed = self.cap._replace(calls=None).describe_amounts(self.needed)
         return f"{used}; the next call can use up to {needed}" if needed else used
 
     @property
@@ -227,7 +227,7 @@ class Ledger:
                 yield _Book(self.folder)
                 return
             book = _load_book(self.folder)
-            if any(map(book.lacks, accounts)):
+            if any(map(book.may_lack_sums, accounts)):
                 book = _load_book(self.folder, is_complete=True)
             yield book
 
@@ -255,7 +255,7 @@ class _Book:
         self.sums: dict[Account, Sums] = {}
         self.open: dict[str, OpenCall] = {}
 
-    def lacks(self, account: Account) -> bool:
+    def may_lack_sums(self, account: Account) -> bool:
         """Whether the sums of an account may be missing, although it was used."""
         begin = _find_begin(account)
         return bool(begin) and begin < self.since[: len(begin)]
@@ -312,7 +312,7 @@ class _Book:
             "sums": [
                 [*account, *sums.spent, *sums.reserved]
                 for account, sums in self.sums.items()
-                if not self.lacks(account)
+                if not self.may_lack_sums(account)
             ],
             "open": [
                 {**_dump_call(each.call), "cost": each.cost._asdict(), "at": each.at}

@@ -7,13 +7,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from logist.agents import sandbox
 from logist.agents.courier import booking
 from logist.agents.courier.reporting import ProgressReport, redact_window
-from logist.agents.courier.reservations import ExchangeLedger
+from logist.agents.courier.reservations import ExchangeLedger, settle_saved_reply
 from logist.agents.programs import live_output
 from logist.agents.programs.finding import load_errand_program
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
@@ -23,7 +22,7 @@ from logist.core.model import ErrorKind, JsonObject, Permissions, Reply, Transpo
 from logist.core.money import money
 from logist.core.secrets.redact import redact
 from logist.core.text.surrogates import replace_surrogates
-from logist.errors import Damaged, LogistError
+from logist.errors import LogistError
 from logist.store import JobDir
 from logist.store.progress import Activity
 
@@ -227,9 +226,7 @@ class ProgramErrand:
 
     def _save_record(self, record: JsonObject) -> None:
         self.job.save_response(1, record)
-        if self.ledger is not None:
-            with suppress(Damaged):  # the answer is on disk, and who records it settles it too
-                self.ledger.settle(1, Reply.model_validate(record))
+        settle_saved_reply(self.ledger, 1, Reply.model_validate(record))
 
 
 def choose_profile(permissions: Permissions) -> Profile:

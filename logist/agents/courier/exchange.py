@@ -42,7 +42,7 @@ from logist.agents.clients.answers import Client, ExchangeFailure, ModelAnswer, 
 from logist.agents.courier import booking, follow_ups, shared_limits
 from logist.agents.courier.ask_files import ERRORS, Ending
 from logist.agents.courier.reporting import ProgressReport
-from logist.agents.courier.reservations import ExchangeLedger, build_refusal_error
+from logist.agents.courier.reservations import ExchangeLedger, build_refusal_error, settle_saved_reply
 from logist.agents.courier.tool_turns import AskProgress
 from logist.agents.courier.toolbox import Toolbox, end_by_fault, end_for_unknown_tools, end_out_of_turns
 from logist.agents.protocol import GRACE, Ask, Sending, ToolTurn
@@ -479,9 +479,7 @@ class Errand:
         )
         self.job.save_response(self.at.k, reply.model_dump(mode="json"))
         self.at.reply, self.over = reply, True
-        if self.ledger is not None:
-            with suppress(Damaged):  # the answer is on disk, and who records it settles it too
-                self.ledger.settle(self.at.k, reply)
+        settle_saved_reply(self.ledger, self.at.k, reply)
         self.progress.report_answer(reply.usage, is_failed=reply.error is not None)
         self.at.spent += money.join_cents(reply.usage.cost_cents, reply.usage.cost_microcents)
 

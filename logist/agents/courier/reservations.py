@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from logist.agents.protocol import Sending
 from logist.core.model import ErrorKind, JsonObject, Reply, TransportError, Usage
 from logist.core.money import money
-from logist.core.money.budgets import BookedCall, Cap, Cost, SharedBudget, list_caps
+from logist.core.money.budgets import BookedCall, Cap, Cost, SharedBudget, Sums, list_caps
+from logist.errors import Damaged
 from logist.quick_dataclass import dataclass
 from logist.store.ledger import BudgetRefusal, Ledger
 from logist.timestamps import find_local_day, format_utc
@@ -93,8 +95,7 @@ class ExchangeLedger:
             return None
         sums = Ledger(self.folder).read(cap.account for cap in caps).sums
         return min(
-            (cap.microcents or 0) - (sums[cap.account].get_total().microcents if cap.account in sums else 0)
-            for cap in caps
+            (cap.microcents or 0) - sums.get(cap.account, Sums()).get_total().microcents for cap in caps
         )
 
     def settle(self, k: int, reply: Reply) -> None:
@@ -103,8 +104,17 @@ class ExchangeLedger:
         Ledger(self.folder).settle(costs, format_utc(time.time()))
 
 
+def settle_saved_reply(ledger: ExchangeLedger | None, k: int, reply: Reply) -> None:
+    """Book what exchange `k` has cost, after its reply was saved. A damaged ledger is left to the process that records
+    the reply, which settles it, too.
+    """
+    if ledger is not None:
+        with suppress(Damaged):
+            ledger.settle(k, reply)
+
+
 def name_ask(job: str, after: str | None, sequence: int) -> str:
-    """Return how the ids of the calls of an ask begin; the same for whoever sends or collects them.
+    """Return the beginning of the ids of all calls of an ask.
 
     `after`: the checksum of the entry of the history before the ask. It is different for a job that was deleted and
     created again.
@@ -118,7 +128,7 @@ def name_call(ask_id: str, k: int) -> str:
 
 
 def count_cost(usage: Usage, *, has_error: bool) -> Cost:
-    """Return what the usage of an exchange is to budgets; a refused request is no call."""
+    """Return the usage of an exchange as budgets count it; a refused request is no call."""
     return Cost(
         max(0, money.join_cents(usage.cost_cents, usage.cost_microcents)),
         max(0, usage.input_tokens) + max(0, usage.output_tokens),
@@ -127,7 +137,10 @@ def count_cost(usage: Usage, *, has_error: bool) -> Cost:
 
 
 def read_cost(response: JsonObject) -> Cost:
-    """Return what a recorded response is to budgets. Raises KeyError, TypeError or ValueError if it is not valid."""
+    """Return the cost of a recorded response as budgets count it.
+
+    Raises KeyError, TypeError or ValueError if it is not valid.
+    """
     usage: Any = response["usage"]
     return count_cost(Usage.model_validate(usage), has_error=response.get("error") is not None)
 

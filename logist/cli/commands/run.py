@@ -135,8 +135,9 @@ def run(
     couriers = early_couriers.begin_to_load(environment, jobs_dir, agent)
     from logist.cli import context
     from logist.cli.show.agent_progress import show_progress_of
+    from logist.core.money.amounts import to_microcents
     from logist.jobs.base.breakers import ProviderBreakers
-    from logist.jobs.base.budgets import make_run_id, to_microcents
+    from logist.jobs.base.budgets import make_run_id
     from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind
     from logist.jobs.turn.next_request import Choice
 

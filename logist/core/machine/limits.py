@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from logist.core.model import EffectiveSpec, Limits, Status, Totals
 from logist.core.model.commands import HaltCommand
 from logist.core.money import money, totals
-from logist.core.money.amounts import MICROCENTS
+from logist.core.money.amounts import to_microcents
 from logist.quick_dataclass import dataclass
 
 NOTHING = Totals()
@@ -85,17 +84,7 @@ def allowed_microcents(spec: EffectiveSpec) -> int:
 
 
 def _cost_limit(limits: Limits) -> int:
-    return _to_microcents(str(limits.cost_threshold))
-
-
-@lru_cache(maxsize=64)
-def _to_microcents(cents: str) -> int:
-    whole, _, rest = cents.partition(".")
-    if whole.isdecimal() and rest in ("", "0"):
-        return int(whole) * MICROCENTS
-    from fractions import Fraction  # noqa: PLC0415 - takes 1.5 ms, and most limits are whole cents
-
-    return int(Fraction(cents) * MICROCENTS)
+    return to_microcents(limits.cost_threshold)
 
 
 def remaining_microcents(spec: EffectiveSpec, usage: Totals, shared: Sequence[Shared] = ()) -> int:

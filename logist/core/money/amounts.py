@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 MICROCENTS = 1_000_000
 """Microcents in a US cent."""
 _SMALLEST_SHOWN = 10_000
@@ -22,6 +24,17 @@ def format_exactly(microcents: int) -> str:
     """Format all decimals of an amount, at least two: `$0.00000123`, `$12.30`."""
     whole, part = divmod(abs(microcents), 100 * MICROCENTS)
     return f"{'-' if microcents < 0 else ''}${whole:,}.{f'{part:08}'.rstrip('0').ljust(2, '0')}"
+
+
+@lru_cache(maxsize=64)
+def to_microcents(cents: float) -> int:
+    """Return an amount in US cents that a person has written, in microcents, rounded down."""
+    whole, _, rest = str(cents).partition(".")
+    if whole.isdecimal() and rest in ("", "0"):
+        return int(whole) * MICROCENTS
+    from fractions import Fraction  # noqa: PLC0415 - takes 1.5 ms, and most amounts are whole cents
+
+    return int(Fraction(str(cents)) * MICROCENTS)
 
 
 def join_cents(cents: int, micro: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from logist.core.money.amounts import format_money
+from logist.core.text.counts import format_count
 from logist.quick_tuple import NamedTuple
 
 Scope = Literal["project", "provider", "model", "tag", "run"]
@@ -30,15 +31,10 @@ class Cost(NamedTuple):
 
     def describe(self) -> str:
         """Return the amounts for people: `$1.20, 3,000 tokens, 2 calls`."""
-        return f"{format_money(self.microcents)}, {self.tokens:,} tokens, {format_calls(self.calls)}"
+        return f"{format_money(self.microcents)}, {self.tokens:,} tokens, {format_count(self.calls, 'call')}"
 
 
 NOTHING = Cost()
-
-
-def format_calls(calls: int) -> str:
-    """Return a number of calls for people."""
-    return f"{calls:,} {'call' if calls == 1 else 'calls'}"
 
 
 class Account(NamedTuple):
@@ -80,18 +76,18 @@ class Cap(NamedTuple):
             and (self.calls is None or cost.calls <= self.calls)
         )
 
-    def select(self, cost: Cost) -> str:
+    def describe_amounts(self, cost: Cost) -> str:
         """Return those amounts of a cost that the limit is about, for people."""
         parts = [
             *([format_money(cost.microcents)] if self.microcents is not None else []),
             *([f"{cost.tokens:,} tokens"] if self.tokens is not None else []),
-            *([format_calls(cost.calls)] if self.calls is not None else []),
+            *([format_count(cost.calls, "call")] if self.calls is not None else []),
         ]
         return ", ".join(parts)
 
     def describe(self) -> str:
         """Return the limit for people."""
-        return self.select(Cost(self.microcents or 0, self.tokens or 0, self.calls or 0))
+        return self.describe_amounts(Cost(self.microcents or 0, self.tokens or 0, self.calls or 0))
 
     def describe_use(self, used: Cost) -> str:
         """Return how much of the limit is used: `$4.90 of $5.00`, `9 of 10 calls`."""
@@ -109,8 +105,8 @@ class BookedCall(NamedTuple):
     """A call that costs something, as the ledger names it."""
 
     id: str
-    """The same for whoever reserves, sends or collects it: the job, the entry of its history before the call, and the
-    number of the exchange."""
+    """The job, the entry of its history before the call, and the number of the exchange: each process that reserves, sends
+    or collects the call computes the same id."""
     job: str
     day: str
     """The local date when it was reserved: to this day it is booked, whenever its answer arrives."""

@@ -16,7 +16,7 @@ from logist.core.machine.limits import Shared
 from logist.core.model import MAX_DEPTH, Interaction, Kind, Limits, StuckKind, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.core.money import totals
-from logist.core.money.amounts import MICROCENTS
+from logist.core.money.amounts import MICROCENTS, to_microcents
 from logist.core.money.budgets import MAX_COST, NOTHING, BookedCall, Cap, Cost, Scope, SharedBudget, Sums
 from logist.digests import compute_sha256
 from logist.errors import Damaged, InvalidFile, LogistError
@@ -87,13 +87,6 @@ def _resolve_model_name(settings: Settings, budget: str, model: str) -> str:
         return resolve_model(settings, model).provider_model
     except InvalidFile as error:
         raise InvalidFile(error.message, where=f"budget.limits.{budget}.model", fix=error.fix) from error
-
-
-def to_microcents(cents: float) -> int:
-    """Return an amount in US cents that a person has written, in microcents."""
-    from fractions import Fraction  # noqa: PLC0415 - takes 1.5 ms, and most projects have no budgets
-
-    return int(Fraction(str(cents)) * MICROCENTS)
 
 
 def make_run_id(project: ProjectContext) -> str:

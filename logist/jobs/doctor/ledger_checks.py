@@ -129,7 +129,7 @@ def _list_missing(
         else:
             for call_id in still_open:  # their part of the cost is in `missing`
                 yield LedgerEntry(0, SETTLE, at, call_id, NOTHING, None)
-        missing = _subtract(cost, known)
+        missing = _find_missing_part(cost, known)
         if missing != NOTHING:
             yield LedgerEntry(0, BOOK, at, call.id, missing, call)
 
@@ -172,5 +172,6 @@ def _read_call(
     return call, cost._replace(calls=0) if is_supplied else cost
 
 
-def _subtract(cost: Cost, known: Cost) -> Cost:
-    return Cost(*(max(0, amount - less) for amount, less in zip(cost, known, strict=True)))
+def _find_missing_part(cost: Cost, known: Cost) -> Cost:
+    """Return how much of a cost is not known yet; nothing of what is known to be more."""
+    return Cost(*(max(0, amount) for amount in cost.minus(known)))

@@ -102,7 +102,7 @@ def _format_row(use: BudgetUse) -> tuple[StyledText | str, ...]:
     used = use.cap.describe_use(use.sums.get_total())
     if use.budget.scope == "run":  # what earlier runs have used doesn't count
         return name, use.budget.describe(), f"up to {use.cap.describe()}", "", ""
-    reserved = use.cap.select(use.sums.reserved) if use.sums.reserved != NOTHING else ""
+    reserved = use.cap.describe_amounts(use.sums.reserved) if use.sums.reserved != NOTHING else ""
     end = "" if use.ends_at is None else format_local(use.ends_at)
     return name, use.budget.describe(), StyledText(used, color), reserved, end
 

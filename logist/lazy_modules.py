@@ -177,7 +177,7 @@ def _list_names(module: str) -> dict[str, Any]:
 def _compile_no_forward_references() -> None:
     """Let `typing` evaluate the text of an annotation instead of compiling it first.
 
-    click has thirty annotations in quotes, which nobody evaluates. The function `compile`, unlike `eval`, first defines a
+    click has thirty annotations in quotes, which Logist never evaluates. The function `compile`, unlike `eval`, first defines a
     class for each kind of syntax: 120 classes, which take a fifth as long as starting Python.
     """
     typing.compile = lambda source, *_: source  # type: ignore[attr-defined]

@@ -249,19 +249,19 @@ class CurrentSettings:
     def __init__(self, files: Sequence[Path], load: Callable[[], Settings]) -> None:
         """`load` reads the settings. Call it for the first time after this, so that no change is missed."""
         self._files, self._load = files, load
-        self._seen = self._look()
+        self._seen = self._stamp_files()
         self._settings: Settings | None = None
 
     def read(self, known: Settings) -> Settings:
         """Return the settings; `known` if the files have not changed."""
-        seen = self._look()
+        seen = self._stamp_files()
         if seen != self._seen:
             with suppress(LogistError):
                 self._settings = self._load()
             self._seen = seen
         return self._settings or known
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
+    def _stamp_files(self) -> list[tuple[int, int, int] | None]:
         return [_stamp_file(path) for path in self._files]
 
 

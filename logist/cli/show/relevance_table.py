@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from logist.cli.show.output import Line, StyledText
 from logist.core.prompt.prompt_parts import escape_unprintable
 from logist.core.text.columns import count_columns
+from logist.core.text.counts import format_count
 from logist.quick_tuple import NamedTuple
 from logist.workspace.context import showing
 
@@ -138,7 +139,7 @@ def _format_file(file: ExplainedFile) -> Iterator[Line]:
     rest = [one for points in islice(by_word.values(), MAX_WORDS, None) for one in points]
     if rest:
         more = len(by_word) - MAX_WORDS
-        text = f"{more} more word{'s' * (more > 1)}: {sum(one.points for one in rest):.2f}"
+        text = f"{format_count(more, 'more word')}: {sum(one.points for one in rest):.2f}"
         yield (_INDENT, StyledText(text, "dim"))
     for factor in each.factors:
         yield (_INDENT, StyledText(f"times {factor.value:g}: {factor.why}", "dim"))

@@ -161,7 +161,7 @@ class _Hits:
     columns: Mapping[int, int]
     """Where the first match in a long line is."""
 
-    def score(self, lines: Sequence[int], named: Collection[int] = ()) -> float:
+    def score_lines(self, lines: Sequence[int], named: Collection[int] = ()) -> float:
         counts: dict[int, int] = {}
         for line in lines:
             for number, count in self.by_line.get(line, {}).items():
@@ -214,7 +214,7 @@ def _list_passages(file: _FileLines, hits: _Hits) -> list[_Passage]:
     """Return the parts that match, the best first; the beginning of the file if nothing matches or is defined."""
     passages = [*_iter_passages(file, hits)]
     scores = {
-        passage: hits.score(passage.hits, passage.named)
+        passage: hits.score_lines(passage.hits, passage.named)
         / (1 - LENGTH + LENGTH * (passage.last - passage.first + 1) / USUAL)
         for passage in passages
     }
@@ -281,8 +281,10 @@ def _list_above(file: _FileLines, line: int) -> tuple[int, ...]:
 
 
 def _shrink_passage(passage: _Passage, file: _FileLines, hits: _Hits) -> list[_Passage]:
-    """Return the surroundings of single matches of a passage for which there is no room, the best first."""
-    lines = sorted(passage.hits, key=lambda line: (line not in hits.named_lines, -hits.score([line]), line))
+    """Return the lines around each match of a passage, the best first, because there is no room for the whole passage."""
+    lines = sorted(
+        passage.hits, key=lambda line: (line not in hits.named_lines, -hits.score_lines([line]), line)
+    )
     return [_build_group(file, hits, [line], 1, 2) for line in lines]
 
 
@@ -302,7 +304,7 @@ class _Page:
         lines = [*passage.above, *range(passage.first, passage.last + 1)]
         new = {line: self._format(line) for line in lines if line not in self._shown}
         # A gap before and after it, and after each line above it.
-        size = sum(map(_measure, new.values())) + (2 + len(passage.above)) * _measure(GAP)
+        size = sum(map(_count_bytes, new.values())) + (2 + len(passage.above)) * _count_bytes(GAP)
         if self.used + size > room:
             return False
         self._shown |= new
@@ -314,7 +316,7 @@ class _Page:
         for line in sorted(self._shown):
             if line + 1 not in self._shown and line + 2 in self._shown:
                 text = self._format(line + 1)
-                size = _measure(text) - _measure(GAP)
+                size = _count_bytes(text) - _count_bytes(GAP)
                 if self.used + size <= room:
                     self._shown[line + 1] = text
                     self.used += size
@@ -379,7 +381,7 @@ def _render_gap(names: Sequence[Definition]) -> str:
     return f"{GAP} {text}{')' * (depth - names[0].depth)}" if text else GAP
 
 
-def _measure(line: str) -> int:
+def _count_bytes(line: str) -> int:
     return len(line.encode("utf-8", "surrogatepass")) + 1
 
 

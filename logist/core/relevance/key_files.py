@@ -50,7 +50,9 @@ def format_key_files(texts: Iterable[tuple[KeyFile, str]]) -> str:
     seen: set[str] = set()
     for file, text in texts:
         heading = f"{format_name(file.path)}:\n"
-        excerpt = "\n".join(_take(file.excerpt(text), min(file.most, room - len(heading.encode()) - 10)))
+        excerpt = "\n".join(
+            _take_fitting_lines(file.excerpt(text), min(file.most, room - len(heading.encode()) - 10))
+        )
         if not excerpt.strip() or excerpt in seen:  # CLAUDE.md is often a copy of AGENTS.md
             continue
         seen.add(excerpt)
@@ -61,7 +63,7 @@ def format_key_files(texts: Iterable[tuple[KeyFile, str]]) -> str:
     return "\n\n".join(["Excerpts of key files:", *shown]) if shown else ""
 
 
-def _take(lines: Iterable[str], room: int) -> Iterator[str]:
+def _take_fitting_lines(lines: Iterable[str], room: int) -> Iterator[str]:
     """Yield lines until the room is filled, without blank lines at the beginning and several in a row."""
     is_blank = True
     for line in lines:
@@ -238,7 +240,7 @@ _FIRST = (
 def _summarize_json(text: str) -> Iterable[str]:
     try:
         tree = json.loads(text)
-        return [*_summarize(tree)] if isinstance(tree, dict) else []
+        return [*_summarize_tree(tree)] if isinstance(tree, dict) else []
     except (ValueError, RecursionError):
         return _strip_comments(text)
 
@@ -251,7 +253,7 @@ def _summarize_toml(text: str) -> Iterable[str]:
         return _strip_comments(text)
     try:
         # Not only reading can fail: a number can be too long to be written in decimal.
-        return [*_summarize(tomllib.loads(text))]
+        return [*_summarize_tree(tomllib.loads(text))]
     except (ValueError, RecursionError):
         return _strip_comments(text)
 
@@ -260,7 +262,7 @@ _MOST_DOTS = 300
 _WORTH_KNOWING = compile_on_use(r"test|lint|build|check|type|format|start|dev")
 
 
-def _summarize(tree: dict[str, Any], above: str = "") -> Iterator[str]:
+def _summarize_tree(tree: dict[str, Any], above: str = "") -> Iterator[str]:
     """Yield the values of a settings file, one line each: of dependencies and tools the names, of deep values the keys."""
     depth = above.count(".")
     for key in sorted(tree, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST)):
@@ -275,7 +277,7 @@ def _summarize(tree: dict[str, Any], above: str = "") -> Iterator[str]:
         elif "dependenc" in key.lower() or key in ("features", "tool") or depth >= 2:
             yield f"{path}: {', '.join(value)}"
         else:
-            yield from _summarize(value, f"{path}.")
+            yield from _summarize_tree(value, f"{path}.")
 
 
 def _format_value(value: object) -> str:

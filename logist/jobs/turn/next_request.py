@@ -423,7 +423,7 @@ def _add_changes(
 def preview_request(
     project: ProjectContext, job_id: str, choice: Choice, report: SearchReport | None = None
 ) -> tuple[State, StepPlan | Halt | Idle]:
-    """The request that a step would send now; writes nothing and takes no lock.
+    """Return the request that a step would send now, without changing the job or taking its lock.
 
     `report`: is filled with how the relevant files were chosen.
     """

@@ -128,8 +128,10 @@ def read_commit(git_dir: Path, name: str) -> bytes | None:
 
 
 class PackReader:
-    """Reads some objects of a repository, for as long as nobody writes to it. What only git can read is None, and what git
-    may refuse: it ignores a pack with a damaged index, beginning or end, although the object itself may be intact.
+    """Reads objects from the packs of a repository that doesn't change meanwhile.
+
+    Returns None for what only git can read, and for what git may refuse: a pack with a damaged index, beginning or end is
+    ignored, although the object itself may be intact.
     """
 
     def __init__(self, git_dir: Path) -> None:

@@ -174,11 +174,11 @@ def _join_times(seconds: array[int], nanoseconds: array[int]) -> array[int]:
     All of them are computed as one large number, whose digits are these.
     """
     size = 8 * len(seconds)
-    total = _widen(seconds) * 1_000_000_000 + _widen(nanoseconds)
+    total = _widen_to_64_bits(seconds) * 1_000_000_000 + _widen_to_64_bits(nanoseconds)
     return array("I", total.to_bytes(size, sys.byteorder))
 
 
-def _widen(numbers: array[int]) -> int:
+def _widen_to_64_bits(numbers: array[int]) -> int:
     wide = array("I", bytes(8 * len(numbers)))
     wide[_LOW::2] = numbers
     return int.from_bytes(wide.tobytes(), sys.byteorder)

@@ -14,6 +14,7 @@ from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.core.machine import advice
 from logist.core.money import amounts
 from logist.core.text.columns import count_columns, pad_to_columns
+from logist.core.text.counts import format_count
 from logist.errors import UsageError
 from logist.quick_tuple import NamedTuple
 
@@ -76,15 +77,14 @@ def preview(
     from logist.core.prompt.search_report import SearchReport
     from logist.core.step.step import StepPlan
     from logist.jobs.setup.workspace_setup import preview_setup
-    from logist.jobs.turn.next_request import Choice
-    from logist.jobs.turn.next_request import preview_request as look
+    from logist.jobs.turn.next_request import Choice, preview_request
 
     if files and not why:
         raise UsageError(
             "it explains why a file was picked or not, so it needs --why", where="--file", fix="add --why"
         )
     report = SearchReport()
-    state, outcome = look(project, job_id, Choice(role, model, strict=strict), report)
+    state, outcome = preview_request(project, job_id, Choice(role, model, strict=strict), report)
     if isinstance(outcome, StepPlan):
         setup = preview_setup(project, project.open_job(job_id))
         shown = _Preview(
@@ -331,9 +331,9 @@ def _describe_unlisted(left_out: dict[str, Any], shown: _Preview) -> list[str]:
     lines = []
     if more:
         limit = f"(context.relevant_files_limit: {shown.report.limit})"
-        lines.append(f"left out: {more:,} more file{'s' * (more > 1)} with words of the task {limit}")
+        lines.append(f"left out: {format_count(more, 'more file')} with words of the task {limit}")
     if low:
-        lines.append(f"left out: {low:,} file{'s' * (low > 1)} with less than a tenth of the best score")
+        lines.append(f"left out: {format_count(low, 'file')} with less than a tenth of the best score")
     return lines
 
 

@@ -228,7 +228,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     if project.stopping():
         raise Stopped("stopped before a request was sent", exit_code=project.stopping())
     workspace = project.open_workspace(job)
-    workspace.disarm_git()
+    workspace.disarm_git(for_programs=may_run_programs(ask.agent, ask.work.permissions))
     if workspace.why_history_is_missing:
         project.say(f"warning: {workspace.why_history_is_missing}")
     if not begun:

@@ -80,6 +80,7 @@ def test_children_of_one_step_use_what_the_first_one_found(tmp_path: Path, sourc
         for name in ("one", "two", "three"):
             child = make(tmp_path, f"{commit}-{name}")
             child.populate_from_parent(parent.git.git_dir, commit, parent.root, known)
+            child.complete_git()
             require_as_scanned(child, commit)
         assert known.layout is not None
         held = support.git(

@@ -223,7 +223,7 @@ def save_baseline(git: Git, baseline: Baseline) -> None:
     data = (json.dumps(head, separators=(",", ":")).encode(), b"\n", *parts)
     temporary = git.git_dir / (FILE + ".new")
     temporary.unlink(missing_ok=True)
-    with open(temporary, "xb", opener=_open_private) as file:
+    with open(temporary, "xb", buffering=1 << 17, opener=_open_private) as file:
         file.writelines((MAGIC, b"\n", compute_sha256(*data).encode(), b"\n", *data))
     temporary.replace(git.git_dir / FILE)
 

@@ -27,6 +27,7 @@ from logist.core.model import (
 from logist.core.text import surrogates
 from logist.errors import ProviderError, Refused, Stopped
 from logist.jobs.base import budgets
+from logist.jobs.base.call_limits import bind_call_rates
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from logist.core.permissions.tools import Tool
     from logist.core.step.step import StepPlan
     from logist.jobs.base.project import ProjectContext
+    from logist.store.call_rates import CallRates
 
 POLL_SECONDS = 0.25
 """Seconds between two checks for Ctrl-C, and for new progress, while an agent works."""
@@ -125,6 +127,13 @@ def name_provider_of(project: ProjectContext, agent: str, model: Model) -> str:
     if project.has_local_agent:
         return ""
     return outages.name_provider(agent, model, _find_provider(project, agent, model))
+
+
+def bind_rates_of(project: ProjectContext, agent: str, model: Model) -> CallRates | None:
+    """Return the rate limits of the next call; None for a local agent. Raises InvalidFile for an unknown provider or model."""
+    if project.has_local_agent:
+        return None
+    return bind_call_rates(project, model, outages.name_server(model, _find_provider(project, agent, model)))
 
 
 def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
@@ -241,6 +250,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
         "api_key": key,
         "secrets": list(project.secrets),
         "ledger": ledger.to_json() if ledger is not None else None,
+        "rates": bind_call_rates(project, ask.model, outages.name_server(ask.model, ask.provider)).to_json(),
     }
     watch = ProgressWatch(project, job)
     watch.skip_existing()

@@ -32,6 +32,8 @@ FOLDER = "rates"
 STATE = "state.json"
 LONGEST_PAUSE = 3600.0
 """Seconds that a `Retry-After` applies to all callers; then one of them asks again."""
+PAUSED = "another call was asked to wait"
+"""Why a call to a server that wants no calls is not sent."""
 LOOK_SECONDS = 0.2
 """Seconds between two looks for a call that has ended."""
 _MOST_BYTES = 1 << 20
@@ -185,11 +187,11 @@ class CallRates:
 
     def _find_pause(self, state: _State) -> CallWait | None:
         until, status = state.pauses.get(self.server, (0.0, ""))
-        # The bound is for a clock that has started again, as in a container.
-        seconds = min(until - self._now(), LONGEST_PAUSE)
+        seconds = until - self._now()
         if seconds <= 0:
             return None
-        return CallWait(seconds, f"{self.server}: it asked to wait {math.ceil(seconds)} s ({status})", status)
+        words = f"{self.server}, which wants no calls for {math.ceil(seconds)} s ({status})"
+        return CallWait(seconds, words, status)
 
     def _find_slots(self, limit: CallRate) -> Path:
         return self.folder / compute_sha256(limit.of.encode()).removeprefix("sha256:")[:16]
@@ -220,6 +222,17 @@ class _State:
         self.is_known = is_known
         """Whether it has all earlier calls. If not, the buckets are empty: some calls may have begun just now."""
         self.is_changed = not is_known
+
+    def limit_times(self, now: float) -> None:
+        """Replace times that this clock can't have had, as in a container with another start: nobody waits for them."""
+        before = self.buckets, self.pauses
+        self.buckets = {name: each._replace(at=min(each.at, now)) for name, each in self.buckets.items()}
+        self.pauses = {
+            name: (min(until, now + LONGEST_PAUSE), status)
+            for name, (until, status) in self.pauses.items()
+            if until > now
+        }
+        self.is_changed |= before != (self.buckets, self.pauses)
 
     def get_bucket(self, limit: CallRate, now: float) -> TokenBucket:
         """Return the bucket of a limit; a full one if no call has begun yet."""
@@ -281,14 +294,11 @@ def _parse_state(data: Any, now: float) -> _State:
     if data["version"] != CALL_RATES.version or data["boot"] != _read_boot_id():
         raise ValueError("of another start of the machine, or another version")
     state = _State(is_known=True)
-    state.buckets = {
-        str(name): TokenBucket(_check_number(tokens), min(_check_number(at), now))
-        for name, (tokens, at) in data["buckets"].items()
-    }
-    state.pauses = {
-        str(name): (_check_number(until), " ".join(str(status).split())[:40])
-        for name, (until, status) in data["pauses"].items()
-    }
+    for name, (tokens, at) in data["buckets"].items():
+        state.buckets[str(name)] = TokenBucket(_check_number(tokens), _check_number(at))
+    for name, (until, status) in data["pauses"].items():
+        state.pauses[str(name)] = (_check_number(until), " ".join(str(status).split())[:40])
+    state.limit_times(now)
     return state
 
 

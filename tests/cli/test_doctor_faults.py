@@ -314,6 +314,11 @@ FAULTS = (
     Fault("not-ignored", in_a_repository, "0 home: .gitignore is missing", "fix"),
     Fault("config", lambda desk: desk.settings("limts: {}\n"), "5 config: unknown key `limts`"),
     Fault(
+        "unknown-rate-limit",
+        lambda desk: desk.settings("rate_limits: {opnai: {concurrent: 4}}\n"),
+        "5 config: rate_limits.opnai: unknown provider or model `opnai`",
+    ),
+    Fault(
         "script-missing",
         lambda desk: (desk.place / "answers.json").unlink(),
         "5 config: agent: script not found: ...answers.json",

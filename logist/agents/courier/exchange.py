@@ -54,7 +54,7 @@ from logist.core.text.counts import format_count
 from logist.errors import Damaged, StorageError
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
-from logist.store.call_rates import CallRates, CallWait, Permit
+from logist.store.call_rates import PAUSED, CallRates, CallWait, Permit
 from logist.store.ledger import BudgetRefusal
 from logist.store.progress import Activity
 
@@ -519,9 +519,8 @@ class Errand:
 def build_pause_failure(wait: CallWait) -> ExchangeFailure:
     """Return the failure of a call that was not sent, because its provider has asked another call to wait."""
     status = int(wait.asked_by) if wait.asked_by.isdecimal() else None
-    message = f"{wait.words}; nothing was sent"
     error = TransportError(
-        kind=ErrorKind.OUTAGE, message=message, http_status=status, retry_after=wait.seconds
+        kind=ErrorKind.OUTAGE, message=PAUSED, http_status=status, retry_after=wait.seconds
     )
     return ExchangeFailure(error, billed=False, retry_after=wait.seconds)
 

@@ -12,7 +12,6 @@ from logist.errors import InvalidFile
 from logist.store.call_rates import FOLDER, CallRate, CallRates
 
 if TYPE_CHECKING:
-    from logist.config.sections import RateLimit
     from logist.config.settings import Settings
     from logist.core.model import Model
     from logist.jobs.base.project import ProjectContext
@@ -23,14 +22,17 @@ def bind_call_rates(project: ProjectContext, model: Model, server: str) -> CallR
 
     Raises InvalidFile for a limit of an unknown model or provider.
     """
-    settings = project.budget_settings
     names = {_find_provider(model.provider_model), model.provider_model}
-    rates = [_build_rate(settings, name, limit) for name, limit in settings.rate_limits.items()]
-    return CallRates(project.home / FOLDER, server, [rate for rate in rates if rate.of in names])
+    rates = [rate for rate in list_call_rates(project.budget_settings) if rate.of in names]
+    return CallRates(project.home / FOLDER, server, rates)
 
 
-def _build_rate(settings: Settings, name: str, limit: RateLimit) -> CallRate:
-    return CallRate(_resolve_name(settings, name), limit.concurrent, limit.calls_per_minute)
+def list_call_rates(settings: Settings) -> list[CallRate]:
+    """Return all limits of a config. Raises InvalidFile for one of an unknown model or provider."""
+    return [
+        CallRate(_resolve_name(settings, name), limit.concurrent, limit.calls_per_minute)
+        for name, limit in settings.rate_limits.items()
+    ]
 
 
 def _resolve_name(settings: Settings, name: str) -> str:

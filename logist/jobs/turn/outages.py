@@ -21,6 +21,7 @@ from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.call_limits import bind_call_rates
 from logist.lazy_modules import load_all
 from logist.store import JobDir, provider_wait
+from logist.store.call_rates import PAUSED
 from logist.store.progress import Activity, ActivityRecord
 from logist.store.provider_wait import ProviderWait
 from logist.timestamps import find_period_end
@@ -110,7 +111,7 @@ def _wait_for_pause(
     """Record that the job waits because the provider has asked another call of the project to wait."""
     if wait is None:
         wait = ProviderWait(provider, session.state.revision)
-    wait = wait._replace(reason=pause.asked_by, message="another call was asked to wait", follows=False)
+    wait = wait._replace(reason=pause.asked_by, message=PAUSED, follows=False)
     return _continue_wait(session, wait, pause.seconds)
 
 

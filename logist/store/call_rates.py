@@ -40,7 +40,6 @@ _MOST_BYTES = 1 << 20
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _LOCKING = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_IGNORE_ALL = b"*\n"
 
 
 class CallRate(NamedTuple):
@@ -199,17 +198,12 @@ class CallRates:
     @contextmanager
     def _open_state(self) -> Iterator[_State]:
         """Read the state under a lock on which waiters queue, and write it at the end if it has changed."""
-        _create_folder(self.folder)
-        with files.convert_os_errors(self.folder):
-            lock = os.open(self.folder, _LOCKING)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        files.create_ignored_directory(self.folder)
+        with files.lock_directory(self.folder):
             state = _load_state(self.folder / STATE, self._now())
             yield state
             if state.is_changed:
                 _save_state(self.folder / STATE, state)
-        finally:
-            os.close(lock)
 
 
 class _State:
@@ -267,15 +261,6 @@ def _take_slot(folder: Path, most: int) -> tuple[int | None, int]:
         os.close(free)
         free = None
     return free, at_work
-
-
-def _create_folder(folder: Path) -> None:
-    if os.path.isdir(folder):
-        return
-    with files.convert_os_errors(folder.parent):
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files.ensure_directory(folder)
-    files.replace_file(folder / ".gitignore", _IGNORE_ALL)
 
 
 def _load_state(path: Path, now: float) -> _State:

@@ -42,6 +42,7 @@ from tests.cli.faults import (
     link_among_jobs,
     linked,
     made_tomorrow,
+    newer_ledger,
     no_pack,
     not_a_directory,
     of_another_job,
@@ -283,6 +284,11 @@ FAULTS = (
         damaged_ledger,
         "10 ledger: the ledger is damaged: entry 1 is missing, although totals.json includes it",
         "fix",
+    ),
+    Fault(
+        "ledger-of-a-newer-logist",
+        newer_ledger,
+        "8 ledger: the ledger was written by a newer Logist (ledger format 9)",
     ),
     Fault(
         "ledger-forgotten",

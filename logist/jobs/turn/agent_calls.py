@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from logist.agents import function, scripted
@@ -25,7 +26,7 @@ from logist.core.model import (
     Role,
 )
 from logist.core.text import surrogates
-from logist.errors import ProviderError, Refused, Stopped
+from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs.base import budgets
 from logist.jobs.base.call_limits import bind_call_rates
 from logist.jobs.base.progress_watch import ProgressWatch
@@ -185,8 +186,7 @@ def ask_function(
     been paid: the job is STUCK then, and a steward decides whether to send it again. `begun`: the request
     is on disk already.
     """
-    if session.project.stopping():
-        raise Stopped("stopped before anything was sent", exit_code=session.project.stopping())
+    raise_if_stopping(session)
     if not begun:
         session.job.begin_exchange(1, ask.data())
     load_all()  # as while a courier works
@@ -195,6 +195,14 @@ def ask_function(
     session.job.save_response(1, reply.model_dump(mode="json"))
     if ledger := budgets.bind_recorded(session, ask):
         ledger.settle(1, reply)
+
+
+def raise_if_stopping(session: Session) -> None:
+    """Raise Stopped at a stop, before a request was sent; what is reserved for it can be used by other jobs at once."""
+    if status := session.project.stopping():
+        with suppress(LogistError):  # the next step releases it, and reports what is wrong
+            budgets.settle_calls(session)
+        raise Stopped("stopped before anything was sent", exit_code=status)
 
 
 def _call_agent(session: Session, agent: Agent, ask: RecordedAsk) -> Reply:
@@ -234,8 +242,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     """
     project, job = session.project, session.job
     project.trust.require_to_run()  # also when another command than a step continues unfinished work
-    if project.stopping():
-        raise Stopped("stopped before a request was sent", exit_code=project.stopping())
+    raise_if_stopping(session)
     workspace = project.open_workspace(job)
     workspace.disarm_git()
     if workspace.why_history_is_missing:

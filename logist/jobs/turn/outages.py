@@ -24,7 +24,7 @@ from logist.store import JobDir, provider_wait
 from logist.store.call_rates import PAUSED
 from logist.store.progress import Activity, ActivityRecord
 from logist.store.provider_wait import ProviderWait
-from logist.timestamps import find_period_end
+from logist.timestamps import find_local_day, find_period_end
 
 if TYPE_CHECKING:
     from logist.agents.courier.ask_files import RecordedAsk
@@ -165,7 +165,8 @@ def begin_budget_wait(session: Session, reached: BudgetReached) -> ProviderWait:
         pause = min(error.retry_after * 2 ** min(tries - 1, 10), LONGEST_PAUSE)
         reason = provider_wait.RESERVED
     else:
-        pause, reason = _count_until_next_period(project, name, now), provider_wait.USED_UP
+        pause = _count_until_next_period(project, name, error.budget_period or "", now)
+        reason = provider_wait.USED_UP
     wait = ProviderWait(
         provider=f"budget {name}",
         revision=session.state.revision,
@@ -185,13 +186,16 @@ def begin_budget_wait(session: Session, reached: BudgetReached) -> ProviderWait:
     return wait
 
 
-def _count_until_next_period(project: ProjectContext, name: str, now: float) -> float:
-    """Return the seconds until a budget that is used up begins again."""
+def _count_until_next_period(project: ProjectContext, name: str, period: str, now: float) -> float:
+    """Return the seconds until a budget that was used up in a period begins again; 0 if that period is over already."""
+    timezone = project.budget_settings.budget.timezone
+    if not find_local_day(now, timezone).startswith(period):
+        return 0.0
     per = next((budget.per for budget in budgets.list_budgets(project) if budget.name == name), "")
     if not per:
         return provider_wait.LONGEST_PAUSE
     length = len("2026-11-26") if per == "day" else len("2026-11")
-    return find_period_end(now, length, project.budget_settings.budget.timezone) - now
+    return find_period_end(now, length, timezone) - now
 
 
 def begin_wait(session: Session, outage: Outage) -> ProviderWait:

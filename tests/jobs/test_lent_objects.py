@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from logist.agents.function import FunctionAgent
 from logist.core.model import EVERYTHING
 from tests.jobs.bench import RUNS, Bench, command
 from tests.jobs.conftest import MakeBench
@@ -31,6 +32,21 @@ def test_before_a_model_runs_commands(bench: MakeBench) -> None:
         b.step(child)
     assert SUBJECT in server.requests[1].body["messages"][-1]["content"]
     assert not is_borrowing(b, child)
+    b.drifts = True
+
+
+def test_before_a_function_is_called(bench: MakeBench) -> None:
+    b = bench()
+    (child,) = given_away(b, "one")
+    seen: list[bool] = []
+
+    def work(request: object) -> str:
+        seen.append(is_borrowing(b, child))
+        return command()
+
+    b.change(agent="function", function=FunctionAgent(work))
+    b.step(child)
+    assert seen == [False]
     b.drifts = True
 
 

@@ -189,6 +189,9 @@ def ask_function(
     is on disk already.
     """
     raise_if_stopping(session)
+    session.project.open_workspace(
+        session.job
+    ).complete_git()  # it may run programs, for example in a container
     if not begun:
         session.job.begin_exchange(1, ask.data())
     load_all()  # as while a courier works

@@ -15,7 +15,6 @@ import os
 import stat
 import sys
 import time
-from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -158,7 +157,7 @@ def _identify(folder: int) -> bytes:
 
 def _pack_part(part: IndexPart, first_line: bytes) -> bytes:
     table = part.table
-    columns = [b"".join(part.ids), table.words, *(column.tobytes() for column in table[1:])]
+    columns = [b"".join(part.ids), *map(bytes, table)]
     head = {
         "id_bytes": len(part.ids[0]),
         "sizes": list(map(len, columns)),
@@ -180,10 +179,19 @@ def _unpack_part(packed: bytes, first_line: bytes) -> IndexPart | None:
         columns.append(memoryview(packed)[start : start + size])
         start += size
     width, names = head["id_bytes"], bytes(columns[0])
-    starts, ends, postings = (array("I", column.tobytes()) for column in columns[2:])
+    words, starts, ends, components, component_starts, component_ends, containing, postings = columns[1:]
     return IndexPart(
         [names[at : at + width] for at in range(0, len(names), width)],
-        WordTable(bytes(columns[1]), starts, ends, postings),
+        WordTable(
+            bytes(words),
+            starts.cast("I"),
+            ends.cast("I"),
+            bytes(components),
+            component_starts.cast("I"),
+            component_ends.cast("I"),
+            containing.cast("I"),
+            postings.cast("I"),
+        ),
     )
 
 

@@ -161,7 +161,7 @@ def test_the_index_changes_nothing(project: Project) -> None:
 def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, dict[int, int]]:
     workspace = project.open_workspace(project.words)
     survey = workspace.survey_files((), project.start)
-    known = find_unchanged_ids(workspace.git, survey.stamps) if ids is None else ids
+    known = find_unchanged_ids(workspace.git, survey.table) if ids is None else ids
     chosen = searching.choose_files(survey.files, lambda path: 1.0)
     with safe_open.open_root(project.root) as top:
         index = WordIndex(project.words)
@@ -173,7 +173,7 @@ def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, di
 def test_an_unchanged_file_is_not_read_again(project: Project) -> None:
     before = count(project)
     survey = project.open_workspace(None).survey_files((), project.start)
-    ids = find_unchanged_ids(project.open_workspace(None).git, survey.stamps)
+    ids = find_unchanged_ids(project.open_workspace(None).git, survey.table)
     assert set(ids) == set(survey.files)
     for path in survey.files:  # what is read now has no words
         (project.root / path).write_bytes(b"-" * survey.files[path])

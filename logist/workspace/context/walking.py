@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -79,8 +79,20 @@ class FileSurvey:
 
     @cached_property
     def kinds(self) -> dict[str, FileKind]:
-        """The kind of each file."""
+        """The kind of each file; many files share one object."""
         return classify_files(self.files)
+
+    @cached_property
+    def searchable(self) -> dict[str, FileKind]:
+        """The kinds of the files that are text and don't usually contain secrets."""
+        unsearchable = {id(kind) for _, kind in self.count_kinds() if not kind.worth or kind.secret}
+        return {path: kind for path, kind in self.kinds.items() if id(kind) not in unsearchable}
+
+    def count_kinds(self) -> list[tuple[int, FileKind]]:
+        """Return how many files there are of each kind; a kind may occur several times."""
+        kinds = self.kinds.values()  # to hash the fields of each takes longer
+        by_id = dict(zip(map(id, kinds), kinds, strict=True))
+        return [(number, by_id[each]) for each, number in Counter(map(id, kinds)).items()]
 
 
 class _Ignoring(NamedTuple):

@@ -66,7 +66,8 @@ class WordIndex:
     def load_part(self, name: str) -> IndexPart | None:
         """Return a part; None if it is damaged, was written elsewhere, or is gone."""
         with suppress(OSError), self._open_folder() as folder:
-            return _unpack_part(_read_file(folder, name), _identify(folder))
+            first_line = _identify(folder)
+            return _unpack_part(_read_file(folder, name, first_line), first_line)
         return None
 
     def mark_used(self, name: str) -> None:
@@ -195,11 +196,14 @@ def _unpack_part(packed: bytes, first_line: bytes) -> IndexPart | None:
     )
 
 
-def _read_file(folder: int, name: str) -> bytes:
+def _read_file(folder: int, name: str, first_line: bytes) -> bytes:
+    """Return the content of a part; b"" if it begins otherwise, such as one of an earlier version."""
     descriptor = os.open(name, safe_open.FILE, dir_fd=folder)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_PART_BYTES:
+            return b""
+        if os.pread(descriptor, len(first_line), 0) != first_line:
             return b""
         return b"".join(safe_open.read_exactly(descriptor, status.st_size, status.st_size))
     finally:

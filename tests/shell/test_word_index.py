@@ -101,6 +101,13 @@ def test_what_very_many_words_contain_is_added_up_once() -> None:
     assert len(many.containing) < len(few.containing)
 
 
+def test_a_word_is_found_after_one_that_overlaps_it() -> None:
+    (keyword,) = find_keywords(Task("test"))
+    text = b"attributesTest"
+    assert [*make_finder(keyword)(text, text.lower())] == [10]
+    assert make_table([text.decode()], 1_000).count_keywords([keyword]) == [{0: 1}]
+
+
 def test_a_word_of_prose_is_not_searched_in_all_names() -> None:
     table = make_table(["rateLimiter limits"], 1_000)
     keyword = next(each for each in KEYWORDS if each.needle == "limit")

@@ -150,7 +150,7 @@ class FileTable:
 
     def list_sizes(self) -> list[int]:
         """Return the sizes of the files in the order of the paths."""
-        return self._list_column(_SIZE)
+        return self._get_column(_SIZE).tolist()
 
     def list_modes(self) -> list[int]:
         """Return the modes of the files in the order of the paths."""

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from logist import event_log
 from logist.core.machine import advice, steward
-from logist.core.model import HALTED, Kind, State, Status
+from logist.core.machine.predecessors import advise_unmet, describe_unmet, list_due
+from logist.core.model import HALTED, JsonObject, Kind, State, Status
 from logist.errors import Busy, LogistError, LowOnSpace, ProviderError, Stopped, StorageError
 from logist.event_log import events
-from logist.jobs.base import family, hooks
+from logist.jobs.base import family, hooks, predecessors
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.session import load_session
 from logist.jobs.base.stored_records import read_current_state
@@ -193,10 +194,21 @@ class _Briefs:
         if brief.wait is not None and not outages.is_due(self._project, brief.wait):
             return None
         can_gather = brief.status == Status.WAITING and all(map(self._is_over, brief.children))
-        is_ready = brief.status in READY and not self._has_halted_ancestor(brief)
+        is_ready = (
+            brief.status in READY
+            and all(map(self.has_succeeded, brief.after))
+            and not self._has_halted_ancestor(brief)
+        )
         if not (is_ready or can_gather or brief.has_work_due):
             return None
         return brief.rank, brief.created_at, job_id
+
+    def has_succeeded(self, predecessor: str) -> bool:
+        """True if a job need not wait for a predecessor any more."""
+        try:
+            return self.read(predecessor).has_succeeded
+        except LogistError:  # deleted or damaged
+            return False
 
     def _is_over(self, child: str) -> bool:
         """True if a parent need not wait for a child; it creates one that does not exist."""
@@ -239,7 +251,9 @@ def _list_candidates(project: ProjectContext, statuses: frozenset[str]) -> list[
         index = JobIndex.open(jobs_dir)
         if index is not None and index.is_complete():
             found = index.find_unsettled()
+            found.update(each for above in list(found) for each in index.list_successors(above))
             found.update(index.list_ids(JobFilter(statuses)) if statuses else ())
+            found.update(index.list_failed_successors() if statuses else ())
             return sorted(job_id for job_id in found if (project.jobs_dir / job_id).is_dir())
     return list_job_ids(jobs_dir)
 
@@ -253,6 +267,8 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
         wait = job.read_wait(recorded.get("revision")) if str(status) in READY else None
         if wait is not None:
             return _describe_wait(job_id, Status(str(status)), wait)
+        if str(status) in READY:
+            return _describe_held_successor(project, job_id, recorded)
         if status not in HOLDING or (above and (project.jobs_dir / str(above)).exists()):
             return None
         state = load_session(project, job).state
@@ -274,6 +290,18 @@ def _describe_wait(job_id: str, status: Status, wait: ProviderWait) -> HeldUp:
         return HeldUp(job_id, status, advice.exit_code(Status.HALTED_COST), waits, SHOW_BUDGETS)
     waits = f"{status}, waits for its provider: {wait.describe()}"
     return HeldUp(job_id, status, ProviderError.exit_code, waits, f"logist job step --job {job_id}")
+
+
+def _describe_held_successor(project: ProjectContext, job_id: str, recorded: JsonObject) -> HeldUp | None:
+    """The HeldUp of a job that waits for others before it begins; None if those can still succeed without a person, or
+    wait for a person themselves.
+    """
+    unmet = predecessors.find_unmet(str(project.jobs_dir), recorded)
+    if not any(each.needs_person for each in unmet):
+        return None
+    status, code = Status(str(recorded["status"])), advice.exit_code(Status.HALTED_COST)
+    command = advise_unmet(job_id, list_due(recorded), unmet)
+    return HeldUp(job_id, status, code, f"{status}, {describe_unmet(unmet)}", command)
 
 
 def _describe_held_parent(project: ProjectContext, job_id: str, state: State) -> HeldUp | None:
@@ -591,8 +619,18 @@ class ReadyJobs:
         unsettled = index.find_unsettled()
         briefs = _Briefs(self._project, index, unsettled)
         existing = [each for each in unsettled if (self._project.jobs_dir / each).is_dir()]
-        read = sorted(filter(None, (briefs.find_queue_place(each) for each in existing if each not in begun)))
-        indexed = (each for each in index.iter_ready() if each[2] not in unsettled)
+        # The index holds jobs back that wait for others, from what it has about those.
+        released = {
+            successor
+            for each in existing
+            if briefs.has_succeeded(each)
+            for successor in index.list_successors(each)
+        }
+        wanted = {*existing, *released}
+        read = sorted(filter(None, (briefs.find_queue_place(each) for each in wanted if each not in begun)))
+        indexed = (
+            each for each in index.iter_ready() if each[2] not in unsettled and each[2] not in released
+        )
         for *_, job_id in merge(read, indexed):
             if job_id not in begun and self._is_wanted(job_id) and briefs.find_queue_place(job_id):
                 yield job_id
@@ -602,11 +640,13 @@ class ReadyJobs:
 
 
 def _find_continuing_jobs(ended: EndedJob) -> set[str]:
-    """The ids of the jobs that may continue in this run: the parent of a job, and a job that waits for its provider."""
+    """The ids of the jobs that may continue in this run: the parent of a job, and a job that waits for its provider, or for
+    others.
+    """
     result = ended.result
     if result is None:
         return set()
-    waits = result.wait is not None and not result.wait.gave_up
+    waits = (result.wait is not None and not result.wait.gave_up) or bool(result.unmet)
     return {result.state.parent or "", *([ended.job_id] if waits else [])}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from logist.store.job_index import JobIndex
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 
-ALONE = {"review": False, "approval": "none"}
+ALONE: dict[str, Any] = {"review": False, "approval": "none"}
 
 
 def decide(b: Bench, job_id: str, kind: Kind) -> None:

@@ -68,9 +68,21 @@ def advise_unmet(job: str, after: Sequence[str], unmet: Sequence[Unmet]) -> str:
     if not failed:
         can_run = all(each.status in _RUN for each in unmet)
         return "logist run" if can_run else f"logist job status --job {unmet[0].job}"
-    dropped = {each.job for each in failed}
-    rest = ",".join(each for each in after if each not in dropped)
-    change = f"--set 'after=[{rest}]'" if rest else "--unset after"
-    drop = f"logist job config --job {job} {change} to continue without {'them' if len(failed) > 1 else 'it'}"
+    drop = (
+        f"{build_drop_command(job, after, unmet)} to continue without {'them' if len(failed) > 1 else 'it'}"
+    )
     again = [each for each in failed if each.status != MISSING]
     return f"logist job rerun --job {again[0].job} to try it again, or: {drop}" if again else drop
+
+
+def build_drop_command(job: str, after: Sequence[str], unmet: Sequence[Unmet]) -> str:
+    """Return the command by which a job no longer waits for predecessors that can't succeed before a person decides."""
+    rest = ",".join(drop_failed(after, unmet))
+    change = f"--set 'after=[{rest}]'" if rest else "--unset after"
+    return f"logist job config --job {job} {change}"
+
+
+def drop_failed(after: Sequence[str], unmet: Sequence[Unmet]) -> list[str]:
+    """Return the predecessors without those that can't succeed before a person decides."""
+    failed = {each.job for each in unmet if each.needs_person}
+    return [each for each in after if each not in failed]

@@ -15,6 +15,7 @@ from logist.jobs.archive import job_fork
 from logist.jobs.base.predecessors import find_unmet
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
+from logist.jobs.doctor import job_checks
 from logist.jobs.steward import job_deletion, job_edits
 from logist.jobs.steward.inbox import list_inbox
 from logist.jobs.steward.steward_decisions import record_decision
@@ -381,3 +382,43 @@ def test_the_history_says_what_a_job_waits_for(b: Bench) -> None:
     assert spec.after == ("first",)
     assert load_session(b.project, b.project.open_job("second")).state.after == ["first"]
     assert b.state("first").after is None
+
+
+def diagnose(b: Bench, job_id: str) -> list[tuple[str, str, str | None]]:
+    found = job_checks.examine(b.project, b.project.open_job(job_id), deep=False)
+    return [
+        (each.level, each.message.replace(str(b.folder(job_id)), ""), each.fix)
+        for each in found
+        if each.level != "ok"
+    ]
+
+
+def test_doctor_finds_what_was_written_by_hand_before_a_step_does(b: Bench) -> None:
+    assert diagnose(b, "first") == diagnose(b, "second") == []
+    b.create("third", **ALONE)
+    edit_by_hand(b, "first", "after: [third]\n")
+    edit_by_hand(b, "third", "after: [second]\n")
+    cycle = "first waits for third, third waits for second, second waits for first"
+    message = f"/job.yaml: after: jobs would wait for each other: {cycle}"
+    assert diagnose(b, "first") == [("error", message, "logist job config --job first --unset after")]
+    job_edits.configure_job(b.project, "first", {("after",): None})
+    edit_by_hand(b, "first", "after: [first]\n")
+    [(_, message, _)] = diagnose(b, "first")
+    assert message == "/job.yaml: after: first can't wait for itself"
+    job_edits.configure_job(b.project, "first", {("after",): None})
+    edit_by_hand(b, "first", "after: [gone]\n")
+    [(_, message, _)] = diagnose(b, "first")
+    assert message == "/job.yaml: after: job 'gone' not found"
+    job_edits.configure_job(b.project, "first", {("after",): None})
+    assert run_all(b) == ["first SUCCESS", "second SUCCESS", "third SUCCESS"]
+    assert diagnose(b, "third") == []
+
+
+def test_two_commands_at_the_same_time_can_make_a_cycle_that_doctor_finds(b: Bench) -> None:
+    """Each of them has checked the order before the other one has written."""
+    (b.folder("first") / "damaged-on-purpose").touch()
+    edit_by_hand(b, "first", "after: [second]\n")
+    state = b.folder("first") / "state.json"
+    state.write_text(state.read_text("utf-8").replace('"after": null', '"after": ["second"]'), "utf-8")
+    assert run_all(b) == []
+    assert all("first waits for second" in diagnose(b, name)[-1][1] for name in ("first", "second"))

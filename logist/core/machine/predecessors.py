@@ -14,6 +14,7 @@ MISSING, UNREADABLE = "deleted", "damaged"
 NAMED = 3
 """How many predecessors a message names."""
 
+ENDED = ("SUCCESS", "FAILED", "CANCELED")
 _STEPPED = ("PENDING", "REVIEW_REQUIRED")
 _RUN = (*_STEPPED, "WAITING")
 """Statuses in which agents can continue a predecessor."""

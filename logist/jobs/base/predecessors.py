@@ -7,7 +7,7 @@ predecessors each time, so a predecessor that is run again counts as it is now.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,13 @@ def find_unmet_of(project: ProjectContext, state: State, after: Sequence[str]) -
         return []
     fields = {name: getattr(state, name) for name in ("status", *predecessors.BEGUN)}
     return find_unmet(str(project.jobs_dir), {**fields, "after": list(after)})
+
+
+def can_wait(state: State) -> bool:
+    """Return whether a job may still have to wait for others: it has not begun."""
+    return str(state.status) not in predecessors.ENDED and not any(
+        getattr(state, name) for name in predecessors.BEGUN
+    )
 
 
 def examine_predecessor(jobs_dir: str, job_id: str) -> Unmet | None:
@@ -93,10 +100,17 @@ def find_successors(jobs_dir: str, job_id: str) -> list[str]:
 class NamedPredecessors:
     """The predecessors that jobs are about to get; new jobs of a batch may name each other."""
 
-    def __init__(self, project: ProjectContext, named: Mapping[str, Sequence[str]]) -> None:
-        """`named`: all predecessors of each job that is created or changed."""
-        self._walk = WaitingOrder(str(project.jobs_dir), named)
+    def __init__(
+        self,
+        project: ProjectContext,
+        named: Mapping[str, Sequence[str]],
+        read_after: Callable[[str], Sequence[str] | None] = lambda job_id: None,
+    ) -> None:
+        """`named`: all predecessors of each job that is created or changed. `read_after`: as in WaitingOrder, for other jobs."""
         self._jobs_dir, self._named = str(project.jobs_dir), named
+        self._order = WaitingOrder(
+            self._jobs_dir, lambda job_id: named[job_id] if job_id in named else read_after(job_id)
+        )
 
     def require_usable(self, job_id: str) -> None:
         """Raise UsageError if a job names itself, a job that does not exist, or one that would wait for it."""
@@ -107,7 +121,7 @@ class NamedPredecessors:
                 error = build_not_found_error(self._jobs_dir, each)
                 error.where = "after"
                 raise error
-        if self._named[job_id] and (cycle := self._walk.find_cycle(job_id)):
+        if self._named[job_id] and (cycle := self._order.find_cycle(job_id)):
             raise UsageError(describe_cycle(cycle), where="after", fix="remove one of them")
 
 
@@ -126,9 +140,9 @@ def describe_cycle(cycle: Sequence[str]) -> str:
 class WaitingOrder:
     """Finds jobs that wait for each other: by `after`, or because a parent waits for its child jobs."""
 
-    def __init__(self, jobs_dir: str, named: Mapping[str, Sequence[str]]) -> None:
-        """`named`: the predecessors of jobs that are not in their states yet."""
-        self._jobs_dir, self._named = jobs_dir, named
+    def __init__(self, jobs_dir: str, read_after: Callable[[str], Sequence[str] | None]) -> None:
+        """`read_after`: returns the predecessors of a job; None for those in its state."""
+        self._jobs_dir, self._read_after = jobs_dir, read_after
         self._cleared: set[str] = set()
         """Jobs that lead to no cycle."""
 
@@ -153,7 +167,8 @@ class WaitingOrder:
     def _iter_awaited(self, job_id: str) -> Iterator[str]:
         state = read_state(self._jobs_dir, job_id)
         fields = {} if isinstance(state, str) else state
-        yield from self._named.get(job_id, _list_ids(fields.get("after")))
+        after = self._read_after(job_id)
+        yield from _list_ids(fields.get("after")) if after is None else after
         yield from _list_ids(fields.get("children"))
 
 

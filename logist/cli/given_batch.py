@@ -89,9 +89,10 @@ class Batch:
             on_checked()
         if any(named.values()):
             known = NamedPredecessors(project, named)
-            for line, job_id in zip(self.lines, named, strict=True):
-                with self._name_line(line):
-                    known.require_usable(job_id)
+            for require in (known.require_known, known.require_order):
+                for line, job_id in zip(self.lines, named, strict=True):
+                    with self._name_line(line):
+                        require(job_id)
         self._ids = list(taken)
 
     def iter_plans(self, project: ProjectContext) -> Iterator[PlannedJob]:

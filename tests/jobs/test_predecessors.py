@@ -18,6 +18,7 @@ from logist.jobs.base.session import load_session
 from logist.jobs.doctor import job_checks
 from logist.jobs.steward import job_deletion, job_edits
 from logist.jobs.steward.inbox import list_inbox
+from logist.jobs.steward.inbox_decisions import list_decisions, make_decision
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.store.job_index import JobIndex
 from tests.jobs.bench import Bench, answer, command, gave
@@ -166,6 +167,23 @@ def test_several_predecessors_are_named_and_dropped_together(bench: MakeBench) -
         "logist job rerun --job p1 to try it again, "
         "or: logist job config --job j --set 'after=[p0,p2,p4]' to continue without them"
     )
+
+
+def test_a_person_may_let_a_job_begin_without_those_that_failed(b: Bench) -> None:
+    b.create("other", **ALONE)
+    b.create("third", **ALONE, after=["first", "other"])
+    state = b.state("third")
+    assert [choice.name for choice in list_decisions(state)] == ["cancel"]
+    decide(b, "first", Kind.CANCEL)
+    drop, _ = list_decisions(state, "predecessor")
+    make_decision(b.project, "third", state, drop)
+    assert b.state("third").after == ["other"]
+    second = b.state("second")
+    make_decision(b.project, "second", second, drop)
+    assert b.state("second").after is None
+    with pytest.raises(Refused, match="second has changed since you looked at it"):
+        make_decision(b.project, "second", second, drop)
+    assert run_all(b) == ["second SUCCESS", "other SUCCESS", "third SUCCESS"]
 
 
 # When it has begun
@@ -418,7 +436,12 @@ def test_two_commands_at_the_same_time_can_make_a_cycle_that_doctor_finds(b: Ben
     """Each of them has checked the order before the other one has written."""
     (b.folder("first") / "damaged-on-purpose").touch()
     edit_by_hand(b, "first", "after: [second]\n")
-    state = b.folder("first") / "state.json"
-    state.write_text(state.read_text("utf-8").replace('"after": null', '"after": ["second"]'), "utf-8")
+    job = b.project.open_job("first")
+    job.write_state({**(job.read_state() or {}), "after": ["second"]})
     assert run_all(b) == []
-    assert all("first waits for second" in diagnose(b, name)[-1][1] for name in ("first", "second"))
+    message = (
+        "/job.yaml: after: jobs would wait for each other: first waits for second, second waits for first"
+    )
+    assert diagnose(b, "first")[-1] == ("error", message, "logist job config --job first --unset after")
+    job_edits.configure_job(b.project, "second", {("after",): None})
+    assert diagnose(b, "second") == []

@@ -112,8 +112,8 @@ class NamedPredecessors:
             self._jobs_dir, lambda job_id: named[job_id] if job_id in named else read_after(job_id)
         )
 
-    def require_usable(self, job_id: str) -> None:
-        """Raise UsageError if a job names itself, a job that does not exist, or one that would wait for it."""
+    def require_known(self, job_id: str) -> None:
+        """Raise UsageError if a job names itself, or a job that does not exist."""
         for each in self._named[job_id]:
             if each == job_id:
                 raise UsageError(f"{job_id} can't wait for itself", where="after", fix="remove it")
@@ -121,6 +121,9 @@ class NamedPredecessors:
                 error = build_not_found_error(self._jobs_dir, each)
                 error.where = "after"
                 raise error
+
+    def require_order(self, job_id: str) -> None:
+        """Raise UsageError if a job names one that would wait for it."""
         if self._named[job_id] and (cycle := self._order.find_cycle(job_id)):
             raise UsageError(describe_cycle(cycle), where="after", fix="remove one of them")
 
@@ -128,7 +131,9 @@ class NamedPredecessors:
 def require_usable(project: ProjectContext, job_id: str, after: Sequence[str]) -> None:
     """Raise UsageError if a job can't wait for these, see NamedPredecessors."""
     if after:
-        NamedPredecessors(project, {job_id: after}).require_usable(job_id)
+        named = NamedPredecessors(project, {job_id: after})
+        named.require_known(job_id)
+        named.require_order(job_id)
 
 
 def describe_cycle(cycle: Sequence[str]) -> str:

@@ -461,7 +461,8 @@ def _predecessors(examined: ExaminedJob) -> Iterator[Finding]:
         return
     written = NamedPredecessors(project, {job.id: after}, lambda job_id: _read_after(project, job_id))
     try:
-        written.require_usable(job.id)
+        written.require_known(job.id)
+        written.require_order(job.id)
     except LogistError as error:
         fix = f"logist job config --job {job.id} --unset after"
         yield invalid(examined.check, f"{job.spec_file}: after: {error.message}", fix)

@@ -149,18 +149,23 @@ def _run_children(
     return [*codes.values(), family.waiting_exit_code(project, state)]
 
 
-def list_ready_jobs(project: ProjectContext, skipped: Container[str] = ()) -> list[str]:
+def list_ready_jobs(
+    project: ProjectContext, skipped: Container[str] = (), awaited: set[str] | None = None
+) -> list[str]:
     """The ids of the jobs that an agent could work on now, by rank, then age, then id.
 
     Jobs that wait for a provider that is not available are left out until their next try. `skipped`: jobs whose state
-    is not even read.
+    is not even read. `awaited`: the jobs that others wait for before they begin are added to it.
 
     A job whose state can't be read is included, so that its run reports the problem. A job whose parent is at
     a limit is not: find_held_up_jobs has the parent.
     """
     briefs = _Briefs(project)
     unread = (job_id for job_id in list_jobs(project.jobs_dir) if job_id not in skipped)
-    return [job_id for *_, job_id in sorted(filter(None, map(briefs.find_queue_place, unread)))]
+    places = sorted(filter(None, map(briefs.find_queue_place, unread)))
+    if awaited is not None:
+        awaited.update(briefs.awaited)
+    return [job_id for *_, job_id in places]
 
 
 UNREADABLE = JobBrief(Status.PENDING, 0, "", None, [], is_over=False, has_work_due=False)
@@ -175,6 +180,8 @@ class _Briefs:
     ) -> None:
         self._project, self._index, self._unsettled = project, index, unsettled
         self._halted: dict[str, bool] = {}
+        self.awaited: set[str] = set()
+        """The jobs that those that were looked at wait for before they begin."""
 
     def read(self, job_id: str) -> JobBrief:
         """Read a job. Raises LogistError, or IndexUnusable."""
@@ -193,6 +200,7 @@ class _Briefs:
             brief = UNREADABLE
         if brief.wait is not None and not outages.is_due(self._project, brief.wait):
             return None
+        self.awaited.update(brief.after)
         can_gather = brief.status == Status.WAITING and all(map(self._is_over, brief.children))
         is_ready = (
             brief.status in READY
@@ -519,6 +527,8 @@ class ReadyJobs:
     ) -> None:
         self._project, self._leave, self._only, self._on_pass = project, leave, only, on_pass
         self._listed: deque[str] = deque()
+        self._awaited: set[str] = set()
+        """The jobs that others wait for before they begin, if there is no index."""
         self._claims: dict[str, RunClaim] = {}
         self._valid_until = 0.0
         self._has_begun = False
@@ -530,8 +540,20 @@ class ReadyJobs:
         """
         if ended.error is None:
             self._release(ended.job_id)
-        if ended.result and (ended.result.state.parent or ended.result.state.children):
+        if ended.result and (
+            ended.result.state.parent or ended.result.state.children or self._lets_others_begin(ended.result)
+        ):
             self._listed.clear()
+
+    def _lets_others_begin(self, result: CommandResult) -> bool:
+        """Whether a job has succeeded that others wait for: they may come before those that are listed."""
+        if result.state.status is not Status.SUCCESS:
+            return False
+        with suppress(IndexUnusable):
+            index = JobIndex.open(str(self._project.jobs_dir))
+            if index is not None:
+                return bool(index.list_successors(result.job_id))
+        return result.job_id in self._awaited
 
     def release_all(self) -> None:
         """Let other runs have every job: this run ends."""
@@ -612,7 +634,8 @@ class ReadyJobs:
                     index.refresh()
                 self._listed = deque(islice(self._iter_indexed(index, begun), MOST_LISTED))
                 return
-        self._listed = deque(filter(self._is_wanted, list_ready_jobs(self._project, begun)))
+        ids = list_ready_jobs(self._project, begun, self._awaited)
+        self._listed = deque(filter(self._is_wanted, ids))
 
     def _iter_indexed(self, index: JobIndex, begun: Container[str]) -> Iterator[str]:
         """Yield the ready jobs of an index, in order."""

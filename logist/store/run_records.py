@@ -203,9 +203,13 @@ class RunRecorder:
     def close(self) -> None:
         """End the record: the run does not live any more."""
         with self._one_at_a_time:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
+            if self._fd is None:
+                return
+            if not self._size:  # the disk was full all the time
+                with suppress(OSError):
+                    os.unlink(self.path)
+            os.close(self._fd)
+            self._fd = None
 
 
 def _create_record(path: str) -> int:
@@ -245,6 +249,14 @@ def parse_event(line: bytes) -> Event | None:
         return default._replace(**known)
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None
+
+
+def _is_newer_event(line: bytes) -> bool:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and isinstance(data.get("event"), str) and data["event"] not in EVENTS
 
 
 def _check_value(value: Any, default: Any) -> Any:
@@ -309,11 +321,16 @@ def read_record(folder: str, run_id: str, *, is_whole: bool = True) -> RunRecord
     last = parse_event(lines[-2]) if len(lines) > 1 else None
     if isinstance(last, RunEnd) and not is_whole:
         lines = [lines[0], lines[-2], b""]
-    parsed = [parse_event(line) for line in lines[:-1]]  # behind the last line is nothing, or a torn line
-    events = [event for event in parsed if event is not None]
+    events, unreadable = [], 0
+    for line in lines[:-1]:  # behind the last line is nothing, or a torn line
+        event = parse_event(line)
+        if event is not None:
+            events.append(event)
+        elif not _is_newer_event(line):
+            unreadable += 1
     begun = next((event for event in events if isinstance(event, RunStart)), RunStart())
     ended = last if isinstance(last, RunEnd) else None
-    return RunRecord(run_id, begun, events, ended, is_running and ended is None, parsed.count(None))
+    return RunRecord(run_id, begun, events, ended, is_running and ended is None, unreadable)
 
 
 def _is_held(path: str) -> bool:

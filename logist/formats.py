@@ -43,6 +43,7 @@ EXCHANGE = FileFormat("exchange", 1, "`inflight/`, `restoring`", ITS_JOB, REFUSE
 NOTE = FileFormat("note", 1, "`provider-wait.json`, `snooze.json`, `setup.json`, `lock`", ITS_JOB, REFUSES)
 LEDGER = FileFormat("ledger", 1, "`ledger/ledger.json` and its segments", "its first line", REFUSES)
 RUN_RECORD = FileFormat("run record", 1, "`runs/`", "its first line", "reads what it knows")
+CALL_RATES = FileFormat("call rates", 1, "`rates/state.json`", "`version`", MAKES_ANEW)
 STAMPS = FileFormat("stamps", 2, "`git/logist-stamps`", "its first line", MAKES_ANEW)
 INDEX = FileFormat("index", 3, "`jobs/.index/`", "the file `identity` in it", MAKES_ANEW)
 WORDS = FileFormat("words", 1, "`jobs/.words/`", "the first line of each file", MAKES_ANEW)
@@ -66,6 +67,7 @@ FORMATS = (
     NOTE,
     LEDGER,
     RUN_RECORD,
+    CALL_RATES,
     STAMPS,
     INDEX,
     WORDS,

@@ -6,6 +6,9 @@ import re
 import time
 
 _DURATION = r"([0-9]{1,6})(m|h|d|w)"
+_LENGTH = r"(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?"
+_TIME_OF_DAY = r"([01]?[0-9]|2[0-3]):([0-5][0-9])"
+_DAY_MINUTES = 24 * 60
 _QUARTER = 900
 _SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
@@ -40,6 +43,49 @@ def parse_duration(text: str) -> int | None:
     """Return the seconds of `30m`, `2h`, `3d` or `1w`; None for anything else."""
     found = re.fullmatch(_DURATION, text.strip())
     return int(found[1]) * _SECONDS[found[2]] if found else None
+
+
+def parse_length(text: str) -> int | None:
+    """Return the seconds of `8h`, `90m` or `1h30m`; None for anything else, and for 0."""
+    found = re.fullmatch(_LENGTH, text.strip())
+    days, hours, minutes, seconds = (int(number or 0) for number in found.groups()) if found else (0,) * 4
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds or None
+
+
+def format_length(seconds: float) -> str:
+    """Return how long something took: `8h05m`, `4m10s`, `12s`."""
+    whole = max(0, int(seconds))
+    hours, minutes = whole // 3_600, whole // 60 % 60
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{whole % 60:02}s" if minutes else f"{whole}s"
+
+
+def find_next_time(at: float, text: str) -> float | None:
+    """Return when local clocks show a time of the day, `07:00`, next after `at`; None if the text is not such a time.
+
+    A time that clocks skip in spring is the moment at which they skip it; one that they show twice in autumn is the first of
+    the two that is still ahead.
+    """
+    found = re.fullmatch(_TIME_OF_DAY, text.strip())
+    if found is None:
+        return None
+    wanted = int(found[1]) * 60 + int(found[2])
+    moment = at // 60 * 60
+    before = _find_local_minute(moment)
+    while True:
+        moment += 60
+        minute = _find_local_minute(moment)
+        advance = (minute - before) % _DAY_MINUTES  # 1, or more if clocks skip a part of the day
+        is_skipped = 0 < (wanted - before) % _DAY_MINUTES <= advance < _DAY_MINUTES // 2
+        if minute == wanted or is_skipped:
+            return moment
+        before = minute
+
+
+def _find_local_minute(at: float) -> int:
+    local = time.localtime(at)
+    return local.tm_hour * 60 + local.tm_min
 
 
 def parse_time(text: str) -> float | None:

@@ -10,11 +10,14 @@ import pytest
 
 from logist.timestamps import (
     find_local_day,
+    find_next_time,
     find_period_end,
     format_age,
+    format_length,
     format_local,
     format_utc,
     has_timezone,
+    parse_length,
 )
 
 
@@ -95,3 +98,53 @@ def test_without_a_time_zone_it_is_that_of_the_machine() -> None:
 def test_unknown_time_zones() -> None:
     assert has_timezone("Europe/Berlin")
     assert not any(map(has_timezone, ("Mars/One", "", "../etc/passwd", "/etc/passwd", "Europe")))
+
+
+@pytest.mark.usefixtures("_berlin")
+@pytest.mark.parametrize(
+    ("now", "text", "end"),
+    [
+        ("2026-07-01T23:00:00+02:00", "07:00", "2026-07-02T07:00:00+02:00"),
+        ("2026-07-01T06:59:59+02:00", "7:00", "2026-07-01T07:00:00+02:00"),
+        ("2026-07-01T07:00:00+02:00", "07:00", "2026-07-02T07:00:00+02:00"),
+        ("2026-12-31T23:30:00+01:00", "00:00", "2027-01-01T00:00:00+01:00"),
+        # Clocks are put forward from 2:00 to 3:00.
+        ("2026-03-28T23:00:00+01:00", "07:00", "2026-03-29T07:00:00+02:00"),
+        ("2026-03-29T01:00:00+01:00", "02:30", "2026-03-29T03:00:00+02:00"),
+        ("2026-03-29T01:00:00+01:00", "03:00", "2026-03-29T03:00:00+02:00"),
+        ("2026-03-29T03:00:00+02:00", "02:30", "2026-03-30T02:30:00+02:00"),
+        # Clocks are put back from 3:00 to 2:00.
+        ("2026-10-24T23:00:00+02:00", "07:00", "2026-10-25T07:00:00+01:00"),
+        ("2026-10-25T01:00:00+02:00", "02:30", "2026-10-25T02:30:00+02:00"),
+        ("2026-10-25T02:40:00+02:00", "02:30", "2026-10-25T02:30:00+01:00"),
+        ("2026-10-25T02:40:00+02:00", "02:00", "2026-10-25T02:00:00+01:00"),
+        ("2026-10-25T02:40:00+01:00", "02:30", "2026-10-26T02:30:00+01:00"),
+    ],
+)
+def test_the_next_time_of_the_day(now: str, text: str, end: str) -> None:
+    assert find_next_time(at(now), text) == at(end)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "7", "07:60", "24:00", "-1:00", "07:00:00", "7am", "07.00", "007:00", "07:0"]
+)
+def test_what_is_no_time_of_the_day(text: str) -> None:
+    assert find_next_time(0.0, text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *(("8h", 28_800), ("90m", 5_400), ("1h30m", 5_400), ("45s", 45), ("2d", 172_800), (" 1h5s ", 3_605)),
+        *(("", None), ("0h", None), ("8", None), ("h", None), ("30m1h", None), ("1.5h", None), ("-1h", None)),
+    ],
+)
+def test_a_length_of_time(text: str, seconds: int | None) -> None:
+    assert parse_length(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-1, "0s"), (12.9, "12s"), (250, "4m10s"), (3600, "1h00m"), (100_000, "27h46m")]
+)
+def test_how_a_length_of_time_is_shown(seconds: float, text: str) -> None:
+    assert format_length(seconds) == text

@@ -115,6 +115,12 @@ BUDGET = {
 }
 
 
+RUNS = {
+    "list": CommandEntry("commands.runs.list:list_", "List the runs, the latest first."),
+    "show": CommandEntry("commands.runs.show:show", "Show what a run did, and what its jobs wait for."),
+}
+
+
 @click.group("job", cls=LazyGroup, entries=JOB, short_help="Work with one job.")
 def job_group() -> None:
     """Work with one job.
@@ -147,6 +153,11 @@ def budget_group() -> None:
     """Show and change budgets: what all jobs of the project together may spend."""
 
 
+@click.group("runs", cls=LazyGroup, entries=RUNS)
+def runs_group() -> None:
+    """Look at earlier runs of `logist run`: what each did, and why it ended."""
+
+
 ROOT = {
     "init": CommandEntry("commands.init:init", "Create a .logist directory here."),
     "trust": CommandEntry(
@@ -159,6 +170,7 @@ ROOT = {
     "schema": CommandEntry("commands.schema:schema", "Print the JSON schema of a file, for editors."),
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
+    "runs": CommandEntry("main:runs_group", "List earlier runs, and show what they did."),
     "inbox": CommandEntry("commands.inbox.list:inbox", "List what waits for you, and decide one by one."),
     "serve": CommandEntry(
         "commands.serve:serve", "Show the inbox, jobs and decisions on a local page, for your browser."
@@ -180,6 +192,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "workflow": WORKFLOW,
     "config": CONFIG,
     "budget": BUDGET,
+    "runs": RUNS,
     "inbox": INBOX,
 }
 

@@ -285,6 +285,15 @@ def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     )
 
 
+def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete ids of runs, the latest first."""
+    from logist.store.run_records import find_runs_folder, list_run_ids
+
+    home = Environment.from_process().home_name(get_current_directory())[0]
+    ids = list_run_ids(find_runs_folder(home, _find_jobs_dir(ctx)))
+    return [each for each in ids if each.startswith(incomplete)]
+
+
 def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete assignees of manual steps that jobs wait for."""
     from logist.core.machine.waiting import find_assignee

@@ -23,6 +23,7 @@ from logist.jobs.base import family, hooks, predecessors
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.session import load_session
 from logist.jobs.base.stored_records import read_current_state
+from logist.jobs.run_selection import RunSelection
 from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import outages
@@ -77,6 +78,21 @@ class EndedJob:
         if self.error is not None:
             return self.error.exit_code
         return self.result.exit_code if self.result else 0
+
+
+def describe_rest(ended: EndedJob) -> str:
+    """Return what a job waits for after a run, or why it could not be continued; empty if it has ended."""
+    if ended.error is not None:
+        return ended.error.message
+    if ended.result is None:
+        return "another command works on it"
+    state = ended.result.state
+    if ended.result.wait is not None:
+        return outages.describe_with_message(ended.result.wait)
+    if state.status in READY:
+        return "its next step"
+    why = f": {state.reason}" if state.reason and state.status is not Status.WAITING else ""
+    return f"{HOLDING[state.status]}{why}" if state.status in HOLDING else ""
 
 
 @dataclass(frozen=True)
@@ -192,6 +208,13 @@ class _Briefs:
         job = self._project.open_job(job_id)
         return build_brief(str(job.path), read_current_state(job))
 
+    def has_tag(self, job_id: str, tag: str) -> bool:
+        """Whether a job has a tag. Raises LogistError, or IndexUnusable."""
+        if self._index is not None and job_id not in self._unsettled:
+            return self._index.has_tag(job_id, tag)
+        tags = read_current_state(self._project.open_job(job_id)).get("tags")
+        return isinstance(tags, list) and tag in tags
+
     def find_queue_place(self, job_id: str) -> Place | None:
         """The rank, age and id of a ready job; None if it is not ready."""
         try:
@@ -239,16 +262,27 @@ class _Briefs:
         return self._halted[above]
 
 
-def find_held_up_jobs(project: ProjectContext, ended: Container[str] = ()) -> list[HeldUp]:
+def list_left_jobs(project: ProjectContext, selection: RunSelection) -> list[str]:
+    """The jobs of a selection that are ready after a run, and that no other run works on."""
+    ready = ReadyJobs(project, (), lambda job_id: True, selection=selection.without_limit())
+    return [job_id for job_id in ready.list_all() if not _is_in_other_run(project, job_id)]
+
+
+def find_held_up_jobs(
+    project: ProjectContext, ended: Container[str] = (), selection: RunSelection | None = None
+) -> list[HeldUp]:
     """The jobs that wait for a person after a run, by id: STUCK, at a limit, for approval, or damaged.
 
     Jobs that wait for a provider are included. Jobs that wait only for agents, suspended jobs, and child jobs are excluded. `ended`: jobs whose end this
-    run has reported. Writes nothing.
+    run has reported. `selection`: of the run. Writes nothing.
     """
+    briefs, selection = _Briefs(project), selection or RunSelection()
     return [
         held_job
         for job_id in _list_candidates(project, frozenset(HOLDING))
-        if job_id not in ended and (held_job := _find_held_up_job(project, job_id))
+        if job_id not in ended
+        and (held_job := _find_held_up_job(project, job_id))
+        and selection.covers(job_id, briefs)
     ]
 
 
@@ -329,8 +363,9 @@ def run_queue(
     *,
     leave: Container[str] = (),
     only: Callable[[str], bool] = lambda job_id: True,
-    on_begin: Callable[[], None] = lambda: None,
+    on_begin: Callable[[str], None] = lambda job_id: None,
     on_pass: Callable[[str], None] = lambda job_id: None,
+    selection: RunSelection | None = None,
 ) -> Iterator[EndedJob]:
     """Run every ready job until it rests, at most `parallel` at a time, in rank order.
 
@@ -341,7 +376,7 @@ def run_queue(
 
     Continues until none is ready, including jobs that are created meanwhile; those in `leave` are skipped. A
     job that waits for others continues when they are done. A ready job that another run works on is left to it, and
-    `on_pass` is called with its id, each time that it is met. `only`: which jobs to run. `on_begin`: called before a job
+    `on_pass` is called with its id, each time that it is met. `only` and `selection`: which jobs to run. `on_begin`: called before a job
     begins. `choice`: for all steps.
     """
     if project.breakers is None:
@@ -350,7 +385,12 @@ def run_queue(
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
     waiting: dict[str, int] = {}
-    ready = ReadyJobs(project, leave, only, on_pass)
+    selection = selection or RunSelection()
+    ready = ReadyJobs(project, leave, only, on_pass, selection)
+
+    def may_continue(job_id: str) -> bool:
+        return only(job_id) and selection.admits(job_id, _Briefs(project))
+
     is_short = False
     with ExitStack() as at_end:
         at_end.callback(ready.release_all)  # after the pool has ended: until then its jobs are at work
@@ -363,9 +403,13 @@ def run_queue(
             ):
                 started.add(job_id)
                 waiting.pop(job_id, None)
-                on_begin()
+                on_begin(job_id)
                 running[pool.submit(_run_one, project, job_id, on_step, choice)] = job_id
-            if not running and not is_short and _wait_for_providers(project, started, leave, only, deadline):
+            if (
+                not running
+                and not is_short
+                and _wait_for_providers(project, started, leave, may_continue, deadline)
+            ):
                 continue
             if not running:
                 return
@@ -524,8 +568,10 @@ class ReadyJobs:
         leave: Container[str],
         only: Callable[[str], bool],
         on_pass: Callable[[str], None] = lambda job_id: None,
+        selection: RunSelection | None = None,
     ) -> None:
         self._project, self._leave, self._only, self._on_pass = project, leave, only, on_pass
+        self._selection = selection or RunSelection()
         self._listed: deque[str] = deque()
         self._awaited: set[str] = set()
         """The jobs that others wait for before they begin, if there is no index."""
@@ -597,6 +643,8 @@ class ReadyJobs:
         """
         claim = lock.claim_for_run(self._project.jobs_dir / job_id)
         place = self._find_place(job_id) if claim is not None else None
+        if place is not None and not self._selection.admits(job_id, _Briefs(self._project)):
+            place = None
         if event_log.is_on():
             self._report_choice(job_id, claim, place)
         if claim is None:
@@ -606,6 +654,7 @@ class ReadyJobs:
             claim.release()
             return False
         self._claims[job_id] = claim
+        self._selection.add_begun(job_id, _Briefs(self._project))
         return True
 
     def _report_choice(self, job_id: str, claim: RunClaim | None, place: Place | None) -> None:
@@ -621,21 +670,27 @@ class ReadyJobs:
         is_there = (self._project.jobs_dir / job_id).is_dir()
         return _Briefs(self._project).find_queue_place(job_id) if is_there else None
 
+    def list_all(self) -> list[str]:
+        """List all ready jobs, in order, and claim none."""
+        self._read_list((), refresh=True, most=None)
+        return list(self._listed)
+
     def _list(self, begun: Container[str], *, refresh: bool) -> None:
         self._read_list(begun, refresh=refresh)
         if event_log.is_on():
             event_log.report(events.JobsListed(len(self._listed)))
 
-    def _read_list(self, begun: Container[str], *, refresh: bool) -> None:
+    def _read_list(self, begun: Container[str], *, refresh: bool, most: int | None = MOST_LISTED) -> None:
         with suppress(IndexUnusable):
             index = JobIndex.open_for_many(str(self._project.jobs_dir))
             if index is not None:
                 if refresh or not index.is_complete():
                     index.refresh()
-                self._listed = deque(islice(self._iter_indexed(index, begun), MOST_LISTED))
+                self._listed = deque(islice(self._iter_indexed(index, begun), most))
                 return
-        ids = list_ready_jobs(self._project, begun, self._awaited)
-        self._listed = deque(filter(self._is_wanted, ids))
+        briefs = _Briefs(self._project)
+        ready = list_ready_jobs(self._project, begun, self._awaited)
+        self._listed = deque(job_id for job_id in ready if self._is_wanted(job_id, briefs))
 
     def _iter_indexed(self, index: JobIndex, begun: Container[str]) -> Iterator[str]:
         """Yield the ready jobs of an index, in order."""
@@ -651,15 +706,14 @@ class ReadyJobs:
         }
         wanted = {*existing, *released}
         read = sorted(filter(None, (briefs.find_queue_place(each) for each in wanted if each not in begun)))
-        indexed = (
-            each for each in index.iter_ready() if each[2] not in unsettled and each[2] not in released
-        )
+        selected = index.iter_ready(self._selection.statuses, self._selection.tag)
+        indexed = (each for each in selected if each[2] not in unsettled and each[2] not in released)
         for *_, job_id in merge(read, indexed):
-            if job_id not in begun and self._is_wanted(job_id) and briefs.find_queue_place(job_id):
+            if job_id not in begun and self._is_wanted(job_id, briefs) and briefs.find_queue_place(job_id):
                 yield job_id
 
-    def _is_wanted(self, job_id: str) -> bool:
-        return job_id not in self._leave and self._only(job_id)
+    def _is_wanted(self, job_id: str, briefs: _Briefs) -> bool:
+        return job_id not in self._leave and self._only(job_id) and self._selection.admits(job_id, briefs)
 
 
 def _find_continuing_jobs(ended: EndedJob) -> set[str]:

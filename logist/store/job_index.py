@@ -495,9 +495,24 @@ class JobIndex:
         finally:
             self._select("ROLLBACK")
 
-    def iter_ready(self) -> Iterator[Place]:
-        """Yield the places of the settled jobs that may be ready to run, in order."""
-        yield from self._iter_pages("may_run AND NOT is_held AND settled", first=BATCH // 5)
+    def iter_ready(self, statuses: frozenset[str] = frozenset(), tag: str | None = None) -> Iterator[Place]:
+        """Yield the places of the settled jobs that may be ready to run, in order.
+
+        `statuses`, `tag`: leave out jobs without these. Child jobs, and those that wait for them, are yielded in any case.
+        """
+        conditions, values = [], [*sorted(statuses), *([] if tag is None else [tag])]
+        if statuses:
+            conditions.append(f"status IN ({', '.join('?' * len(statuses))})")
+        if tag is not None:
+            conditions.append("id IN (SELECT id FROM tags WHERE tag = ?)")
+        condition = "may_run AND NOT is_held AND settled"
+        if conditions:
+            condition += f" AND (parent IS NOT NULL OR children IS NOT NULL OR {' AND '.join(conditions)})"
+        yield from self._iter_pages(condition, first=BATCH // 5, values=values)
+
+    def has_tag(self, job_id: str, tag: str) -> bool:
+        """Return whether a settled job has a tag."""
+        return bool(self._select("SELECT 1 FROM tags WHERE id = ? AND tag = ?", [job_id, tag]))
 
     def list_successors(self, job_id: str) -> list[str]:
         """Return the jobs that wait for this one, or for others too, before they begin."""
@@ -658,14 +673,18 @@ class JobIndex:
             yield from rows
             last = rows[-1][0]
 
-    def _iter_pages(self, condition: str, first: int = BATCH) -> Iterator[Place]:
+    def _iter_pages(
+        self, condition: str, first: int = BATCH, values: Sequence[object] = ()
+    ) -> Iterator[Place]:
         # Page by page, because an open query would keep other commands from writing.
         query = f"SELECT rank, created_at, id FROM jobs WHERE {condition}"  # noqa: S608
         order = "ORDER BY rank, created_at, id LIMIT ?"
-        rows = self._select(f"{query} {order}", [first])
+        rows = self._select(f"{query} {order}", [*values, first])
         while rows:
             yield from rows
-            rows = self._select(f"{query} AND (rank, created_at, id) > (?, ?, ?) {order}", [*rows[-1], BATCH])
+            rows = self._select(
+                f"{query} AND (rank, created_at, id) > (?, ?, ?) {order}", [*values, *rows[-1], BATCH]
+            )
 
     def _select(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with _convert_errors(self.jobs_dir):

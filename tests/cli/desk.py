@@ -118,7 +118,11 @@ class Desk:
 
     def plain(self, text: str) -> str:
         text = text.replace(str(self.place), "<project>").replace(str(support.ROOT), "<logist>")
-        return re.sub(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ| \d\d:\d\d\b)", "<time>", text)
+        text = re.sub(
+            r"run \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d-[0-9a-f]{4}(: \S+,) [0-9ms]+", r"run <id>\1 <seconds>", text
+        )
+        text = re.sub(r"(\t\$[0-9.]+\t)[0-9ms]+\t", r"\1<seconds>\t", text)
+        return re.sub(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ| \d\d:\d\d(:\d\d)?\b)", "<time>", text)
 
 
 def _everything(master: int) -> list[bytes]:

@@ -13,7 +13,7 @@ import pytest
 from referencing import Registry, Resource
 
 from logist.cli.commands.inbox import INBOX
-from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, WORKFLOW
+from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.resources import find_resource
 from logist.store.ledger import Ledger
@@ -24,12 +24,13 @@ SHARED = {"envelope", "shapes"}
 BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
-    *(name for name in ROOT if name not in ("budget", "config", "job", "role", "workflow")),
+    *(name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "workflow")),
     *(f"budget {name}" for name in BUDGET),
     *(f"config {name}" for name in CONFIG),
     *(f"inbox {name}" for name in INBOX),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
+    *(f"runs {name}" for name in RUNS),
     *(f"workflow {name}" for name in WORKFLOW),
 )
 
@@ -145,6 +146,18 @@ def spent(desk: Desk) -> None:
     desk.settings("budget:\n  limits:\n" + "".join(f"    {limit}\n" for limit in limits))
 
 
+def has_run(desk: Desk) -> None:
+    """A run has an end, an error, and a line that is damaged; another one was killed."""
+    pending(desk)
+    desk.create("j2")
+    (desk.job("j2") / "job.yaml").write_text("prompt: [\n", "utf-8")
+    assert desk("run", "--for", "1h30m").code == 5
+    [record] = (desk.home / "runs").glob("*.jsonl")
+    lines = record.read_bytes().splitlines(keepends=True)
+    (record.parent / "2020-01-02T03:04:05-abcd.jsonl").write_bytes(b"".join(lines[:2]) + b'{"torn')
+    record.write_bytes(b"".join([*lines[:2], b"damaged\n", *lines[2:]]))
+
+
 def ledger_damaged(desk: Desk) -> None:
     spent(desk)
     file = desk.home / "ledger" / "ledger.json"
@@ -231,6 +244,10 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("budget set", pending, ["daily"], 2),
     ("budget verify", spent, [], 0),
     ("budget verify", ledger_damaged, [], 10),
+    ("runs list", has_run, [], 0),
+    ("runs list", has_run, ["--limit", "0"], 2),
+    ("runs show", has_run, [], 0),
+    ("runs show", pending, [], 2),
     ("config show", pending, [], 0),
     ("config show", badly_configured, [], 5),
     ("config set", pending, ["limits.max_attempts", "4"], 0),

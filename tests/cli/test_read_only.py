@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, WORKFLOW
+from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.store.ledger import Ledger
 from tests.torture.lab import World, command, paid_server
@@ -44,6 +44,8 @@ LOOKS: dict[str, list[list[str]]] = {
     "budget show": [[]],
     "budget history": [["--by", "job"]],
     "budget verify": [[]],
+    "runs list": [[], ["--json"]],
+    "runs show": [[]],
     "role list": [[]],
     "role show": [["Worker"]],
     "role validate": [[]],
@@ -143,13 +145,14 @@ def _is_a_trial(call: Call, world: World) -> bool:
 
 
 def test_every_command_looks_or_changes() -> None:
-    groups = [name for name in ROOT if name not in ("budget", "config", "job", "role", "workflow")]
+    groups = [name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "workflow")]
     every = {
         *groups,
         *(f"budget {name}" for name in BUDGET),
         *(f"config {name}" for name in CONFIG),
         *(f"job {name}" for name in JOB),
         *(f"role {name}" for name in ROLE),
+        *(f"runs {name}" for name in RUNS),
     }
     every |= {f"workflow {name}" for name in WORKFLOW}
     assert set(LOOKS) | CHANGES == every

@@ -15,13 +15,16 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist.cli import context
-from logist.cli.commands.run import Left, _run_rounds, _RunDisplay
+from logist.cli.commands.run import Left, _run_rounds
+from logist.cli.show.run_display import RunDisplay
 from logist.config.environment import Environment
 from logist.jobs.base.project import Clock, ProjectContext
 from logist.jobs.job_queue import RUN, run_queue
+from logist.jobs.run_selection import RunSelection
 from logist.store import JobDir
 from logist.store.lock import claim_for_run
 from logist.store.provider_wait import ProviderWait
+from logist.store.run_records import RunRecorder, RunStart
 from tests.cli.desk import Desk, answer, command
 
 
@@ -80,7 +83,7 @@ def test_several_at_a_time(desk: Desk) -> None:
         desk.create(f"j{n}", "--approval", "none")
     ran = desk("run", "--parallel", "3")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "jobs: 5 (5 SUCCESS)")
-    assert sorted(line.split()[0] for line in ran.out.splitlines() if " #2 " in line) == [
+    assert sorted(line.split()[2] for line in ran.out.splitlines() if " #2 " in line) == [
         f"j{n}" for n in range(5)
     ]
 
@@ -95,8 +98,8 @@ def test_one_broken_job_stops_no_other(desk: Desk) -> None:
     assert ran.code == 10
     assert desk.state("good")["status"] == "SUCCESS"
     assert ran.out.splitlines()[-1] == "jobs: 3 (1 SUCCESS, 2 errors)"
-    errors = [line for line in ran.err.splitlines() if line.startswith("error: ")]
-    assert [line.split(": ")[1] for line in sorted(errors)] == ["damaged", "spec"]
+    errors = [line.partition(" error: ")[2] for line in ran.err.splitlines()]
+    assert sorted(line.partition(": ")[0] for line in errors if line) == ["damaged", "spec"]
 
 
 def test_the_queue_in_json(desk: Desk) -> None:
@@ -106,10 +109,14 @@ def test_the_queue_in_json(desk: Desk) -> None:
     ran = desk("run", "--json")
     assert (ran.code, ran.err) == (5, "")
     good, bad = sorted(ran.json["data"]["jobs"], key=lambda row: str(row["job"]))
+    assert (good.pop("seconds") > 0) & (good.pop("begun_at") <= good.pop("rested_at"))
     assert good == {
         "job": "good",
         "status": "SUCCESS",
         "interactions": 2,
+        "cost_cents": 0,
+        "cost_microcents": 0,
+        "waits": None,
         "exit_code": 0,
         "next_command": "logist job history --job good",
         "error": None,
@@ -239,10 +246,10 @@ def test_watch_goes_on_until_it_is_interrupted(desk: Desk) -> None:
     desk.create("one", "--approval", "none")
     started = desk.started("run", "--watch", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert started.stdout is not None
-    while not started.stdout.readline().startswith(b"one #3 "):
+    while b" one #3 " not in started.stdout.readline():
         pass
     desk.create("two", "--approval", "none")
-    while not started.stdout.readline().startswith(b"two #3 "):
+    while b" two #3 " not in started.stdout.readline():
         pass
     started.send_signal(signal.SIGINT)
     rest, told = started.communicate()
@@ -311,7 +318,8 @@ def test_watch_passes_it_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
         clock=Clock(now=lambda: datetime.now(UTC), monotonic=lambda: float(next(seconds))),
         stopping=lambda: 130 if next(seconds) > 1_000_000 else 0,
     )
-    _run_rounds(project, 1, True, _RunDisplay(environment, quiet=True), RUN)
+    recorder = RunRecorder(str(desk.home / "runs"), RunStart("today"), pytest.fail)
+    _run_rounds(project, 1, True, RunDisplay(environment, project, recorder, quiet=True), RUN, RunSelection())
     asked = [entry for entry in desk.history() if entry["kind"] == "ask"]
     assert 2 < len(asked) < 10
 

@@ -93,7 +93,7 @@ def test_it_counts_what_the_run_has_done(bench: MakeBench, tmp_path: Path) -> No
     heartbeat.start()
     assert read_value(path, "run_up") == 1
     heartbeat.begin_round()
-    for ended in run_queue(b.project, 1, heartbeat.add_step, on_begin=heartbeat.begin_job):
+    for ended in run_queue(b.project, 1, heartbeat.add_step, on_begin=lambda _: heartbeat.begin_job()):
         heartbeat.add_end(ended)
     heartbeat.end()
     assert read_value(path, "run_up") == 0

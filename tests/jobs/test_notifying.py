@@ -236,7 +236,7 @@ def test_events_before_the_setting_are_never_notified(bench: MakeBench, heard: P
 
 
 def run_queue(b: Bench, notification: QueueNotification) -> None:
-    for ended in job_queue.run_queue(b.project, 2, lambda _: None, on_begin=notification.begin):
+    for ended in job_queue.run_queue(b.project, 2, lambda _: None, on_begin=lambda _: notification.begin()):
         notification.add_end(ended)
 
 

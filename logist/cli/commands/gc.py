@@ -63,7 +63,8 @@ def gc(
 
     Jobs with changes that are not merged are kept, and those that have not ended, that a command works on, or that
     can't be read. A parent and its child jobs are removed together or not at all. Forks don't need the job they were made from.
-    What is kept for later jobs is removed once none needs it: `.packs`, `.setup` and `.words`.
+    What is kept for later jobs is removed once none needs it: `.packs`, `.setup` and `.words`. Records of `logist run` that
+    ended before that time are removed too.
 
     Asks first at a terminal; without a terminal, as in cron, it doesn't. If it is killed, the next `gc` finishes. The exit
     code is 0 if jobs were kept for these reasons, except for those that can't be read (10).
@@ -129,6 +130,7 @@ def _build_output(found: GarbageCollection, *, keep_history: bool, dry_run: bool
             "packs": found.freed_packs,
             "setup": found.freed_setup,
             "words": found.freed_words,
+            "runs": found.freed_runs,
             "total": found.freed,
         },
     }
@@ -169,6 +171,8 @@ def _build_rows(found: GarbageCollection) -> Iterator[tuple[StyledText | str, ..
     for name, size in shared:
         if size:
             yield format_bytes(size), "", StyledText(f"{name}, shared by jobs", "dim")
+    if found.freed_runs:
+        yield format_bytes(found.freed_runs), "", StyledText("records of runs", "dim")
 
 
 def _format_total(found: GarbageCollection, *, keep_history: bool, dry_run: bool) -> Line:

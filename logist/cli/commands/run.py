@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist import event_log
+from logist import __version__, event_log
 from logist.cli.options import (
     Amount,
     agent_option,
@@ -22,31 +23,44 @@ from logist.cli.options import (
     model_option,
     provider_wait_option,
     quiet_option,
+    refuse_empty,
 )
-from logist.cli.shell_values import complete_file
-from logist.cli.show import job_rows, render
-from logist.cli.show.output import Diagnostic, Line, Output
+from logist.cli.shell_values import complete_file, complete_tag
+from logist.cli.show import job_rows, render, run_table
+from logist.cli.show.output import Diagnostic, Output
+from logist.cli.show.run_display import RunDisplay, list_warnings, make_diagnostic
 from logist.cli.stops import report_upgrade, stop_on_signals, survive_hangup
 from logist.config.environment import Environment
+from logist.core.money.amounts import split_cents
 from logist.core.text.counts import format_count
-from logist.errors import Refused
+from logist.errors import LogistError, Refused, UsageError
 from logist.event_log import events
 from logist.lazy_modules import load_all
 from logist.quick_tuple import NamedTuple
 from logist.store.listing import list_job_ids
+from logist.store.run_records import (
+    EndReason,
+    RunEnd,
+    RunRecorder,
+    RunStart,
+    WorkedJob,
+    find_runs_folder,
+)
+from logist.timestamps import find_next_time, format_length, format_local, parse_length
 
 if TYPE_CHECKING:
-    from logist.errors import LogistError
-    from logist.jobs.base.project import ProjectContext
-    from logist.jobs.base.result import CommandResult
+    from logist.jobs.base.project import Deadline, ProjectContext
     from logist.jobs.heartbeat import Heartbeat
     from logist.jobs.job_queue import EndedJob, HeldUp
+    from logist.jobs.run_selection import RunSelection
     from logist.jobs.turn.next_request import Choice
 
 LOOK_SECONDS = 0.2
 """Seconds between two checks for a stop while `--watch` waits."""
 LISTED = 20
 """Maximum number of waiting jobs in the text output; --json has all."""
+READY_STATUSES = ("PENDING", "REVIEW_REQUIRED")
+"""The statuses in which an agent is due."""
 LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
 """A job whose provider or setup fails is skipped for this many rounds, then twice as many, up to this many
 seconds."""
@@ -76,6 +90,35 @@ seconds."""
     metavar="CENTS",
     help="The most that all jobs of this run together may cost, in US cents; jobs wait when it is used up.",
 )
+@click.option(
+    "--until",
+    metavar="HH:MM",
+    help="Begin no more steps at this time of the day: the next 07:00, for example, by the clock of this machine.",
+)
+@click.option(
+    "--for", "length", metavar="TIME", help="Begin no more steps after this time: 8h, 90m, 1h30m, 45s."
+)
+@click.option(
+    "--max-jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Begin at most N jobs. A job and its child jobs count as one.",
+)
+@click.option(
+    "--tag",
+    metavar="TAG",
+    callback=refuse_empty,
+    shell_complete=complete_tag,
+    help="Run only jobs with this tag, and their child jobs.",
+)
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(READY_STATUSES, case_sensitive=False),
+    metavar="STATUS",
+    help="Begin only jobs in this status: PENDING or REVIEW_REQUIRED; repeatable.",
+)
 @provider_wait_option
 @model_option
 @agent_option
@@ -89,6 +132,11 @@ def run(
     watch: bool,
     heartbeat: str | None,
     max_cost: float | None,
+    until: str | None,
+    length: str | None,
+    max_jobs: int | None,
+    tag: str | None,
+    statuses: tuple[str, ...],
     wait: float | None,
     model: str | None,
     agent: str | None,
@@ -101,7 +149,15 @@ def run(
     Stops when no job is ready. A job that fails doesn't stop the others. Jobs that wait for a person are listed
     at the end: STUCK, at a limit, waiting for approval, or damaged.
 
-    Shows what the agents do while they work.
+    Shows what the agents do while they work; each line begins with the local time.
+
+    With --until, --for or --max-jobs, steps that are running then end normally. If ready jobs are left, the exit code is 7.
+    --until follows the clock of the machine, also if that is set meanwhile; --for doesn't, and a time in which the machine
+    was suspended counts. With --tag, only jobs with this tag are listed at the end and count for the exit code.
+
+    A job that was begun goes on until it rests, whatever its status is then.
+
+    The record of a run that has begun a job is in .logist/runs: see `logist runs`.
 
     Several runs at the same time share the jobs: each takes the next one that no other run works on, and its result has
     only its own jobs.
@@ -131,6 +187,10 @@ def run(
     from logist.cli import early_couriers
     from logist.installed_files import InstalledFiles
 
+    seconds = _parse_length(length)
+    if until is not None and find_next_time(0.0, until) is None:
+        fix = "use HH:MM, such as 07:00 or 23:30"
+        raise UsageError(f"not a time of the day: {until!r}", where="--until", fix=fix)
     installed = InstalledFiles()
     couriers = early_couriers.begin_to_load(environment, jobs_dir, agent)
     from logist.cli import context
@@ -138,13 +198,12 @@ def run(
     from logist.core.money.amounts import to_microcents
     from logist.jobs.base.breakers import ProviderBreakers
     from logist.jobs.base.budgets import make_run_id
-    from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind
+    from logist.jobs.run_selection import RunSelection
     from logist.jobs.turn.next_request import Choice
 
     project = context.open_project(environment, jobs_dir, agent, couriers)
     project.trust.require_to_run()
     project = show_progress_of(project, quiet=quiet, as_json=as_json)
-    display = _RunDisplay(environment, quiet=as_json)
     gc.freeze()  # what is loaded now stays: don't search it for garbage again and again
     breakers = ProviderBreakers(project.clock.monotonic, is_watching=watch)
     project = replace(
@@ -153,135 +212,158 @@ def run(
         installed=installed,
         run_id=make_run_id(project),
         max_cost=None if max_cost is None else to_microcents(max_cost),
+        deadline=_make_deadline(project, until, seconds),
     )
+    selection = RunSelection(tag=tag, statuses=frozenset(statuses), most_jobs=max_jobs)
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
     parallel = parallel or project.settings.max_concurrent_agents
     if event_log.is_on():
         event_log.report(events.RunBegun(str(project.jobs_dir), parallel, watch))
     if watch:
         survive_hangup()
-    with _write_heartbeat(project, heartbeat) as display.heartbeat:
-        _run_rounds(project, parallel, watch, display, choice)
-    rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
-    counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
-    # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal, or after an upgrade.
-    is_interrupted = not project.may_begin_work()
-    upgrade = report_upgrade(project)
-    held = (
-        [] if is_interrupted and not watch else find_held_up_jobs(project, () if watch else display.concluded)
+    display = RunDisplay(environment, project, _make_recorder(project), quiet=as_json)
+    try:
+        with _write_heartbeat(project, heartbeat) as display.heartbeat, render.print_times():
+            _report_deadline(project)
+            is_short = _run_rounds(project, parallel, watch, display, choice, selection)
+    except LogistError as error:
+        display.end(EndReason.ERROR, error.exit_code, error=error.message)
+        raise
+    return _end_run(environment, project, display, selection, watch=watch, is_short=is_short, as_json=as_json)
+
+
+def _parse_length(text: str | None) -> int | None:
+    seconds = None if text is None else parse_length(text)
+    if text is not None and seconds is None:
+        fix = "use hours, minutes or both, such as 8h, 90m or 1h30m"
+        raise UsageError(f"not a length of time: {text!r}", where="--for", fix=fix)
+    return seconds
+
+
+def _make_deadline(project: ProjectContext, until: str | None, seconds: int | None) -> Deadline | None:
+    from logist.jobs.base.project import Deadline
+
+    clock = project.clock
+    at = None if until is None else find_next_time(clock.now().timestamp(), until)
+    uptime = None if seconds is None else clock.since_boot() + seconds
+    return None if at is None and uptime is None else Deadline(clock, at, uptime)
+
+
+def _report_deadline(project: ProjectContext) -> None:
+    """Say until when the run works: a person may have meant another day."""
+    deadline = project.deadline
+    if deadline is None:
+        return
+    now = project.clock.now().timestamp()
+    left = None if deadline.uptime is None else deadline.uptime - project.clock.since_boot()
+    times = [each for each in (deadline.until, None if left is None else now + left) if each is not None]
+    at = min(times)
+    project.report_progress(f"no step begins after {format_local(at)}, in {format_length(at - now)}")
+
+
+def _make_recorder(project: ProjectContext) -> RunRecorder:
+    context = click.get_current_context()
+    begun = RunStart(
+        project.run_id,
+        project.clock.timestamp(),
+        tuple(map(project.redact_text, _list_arguments(context))),
+        os.getpid(),
+        __version__,
     )
+    recorder = RunRecorder(
+        find_runs_folder(str(project.home), str(project.jobs_dir)), begun, _warn_of(project)
+    )
+    context.call_on_close(recorder.close)
+    return recorder
+
+
+def _warn_of(project: ProjectContext) -> Callable[[str], None]:
+    return lambda text: project.say(f"warning: {text}")
+
+
+def _list_arguments(context: click.Context) -> Iterator[str]:
+    """Yield the options of the command that runs, as a person would type them."""
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            for each in value if isinstance(value, tuple) else (value,):
+                yield parameter.opts[-1]
+                if each is not True:
+                    yield f"{each:g}" if isinstance(each, float) else str(each)
+
+
+def _end_run(
+    environment: Environment,
+    project: ProjectContext,
+    display: RunDisplay,
+    selection: RunSelection,
+    *,
+    watch: bool,
+    is_short: bool,
+    as_json: bool,
+) -> Output:
+    """Record the end of the run, and return what it did and what waits."""
+    from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind, list_left_jobs
+    from logist.jobs.step_job import AT_A_LIMIT
+
+    counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
+    # A stopped run is incomplete, so it lists no waiting jobs; a watch ends by a signal, at its limit, or after an upgrade.
+    upgrade = report_upgrade(project)
+    is_interrupted = bool(project.stopping() or upgrade)
+    held = (
+        []
+        if is_interrupted and not watch
+        else find_held_up_jobs(project, () if watch else display.concluded, selection)
+    )
+    is_limited = not is_interrupted and (project.is_time_over() or selection.is_full)
+    left = len(list_left_jobs(project, selection)) if is_limited else 0
     code = project.stopping() or choose_exit_code(
-        [*counted, *(each.exit_code for each in held), *(Refused.exit_code for _ in upgrade)]
+        [
+            *counted,
+            *(each.exit_code for each in held),
+            *(Refused.exit_code for _ in upgrade),
+            *([AT_A_LIMIT] if left else []),
+        ]
     )
     waiting = [_build_held_row(each) for each in held]
+    is_full = selection.is_full and bool(left or watch)
+    why = _choose_reason(project, is_full=is_full, is_short=is_short)
+    ended = display.end(why, code, left=left)
     if event_log.is_on():
         display.report_waiting(held if is_interrupted else find_held_up_jobs(project))
-        event_log.report(events.RunEnded(len(rows), display.steps.total(), code))
-    data = {"jobs": rows, "waiting": waiting, "interrupted": is_interrupted}
-    printed = [each for end in display.ended.values() for each in _list_warnings(end)] if as_json else []
+        event_log.report(events.RunEnded(ended.jobs, display.steps.total(), code))
+    printed = [each for end in display.ended.values() for each in list_warnings(end)] if as_json else []
     listed = held if as_json else held[:LISTED]
+    last = _count_ends(display, held, is_stopped=is_interrupted)
+    summary = run_table.RunSummary(environment, list(display.worked.values()), display.run_id, ended, last)
     return Output(
-        data,
-        _format_summary(rows, held, is_stopped=is_interrupted),
+        _build_data(display, ended, waiting, is_interrupted=is_interrupted),
+        summary.lines,
         (
             *upgrade,
             *printed,
             *map(_warn_waiting, listed),
             *_note_more(held, listed),
+            *_warn_left(why, left),
             *_note_other_runs(display.left_to_others),
-            *_note_no_jobs(project, rows or held),
+            *_note_no_jobs(project, list(display.ended) or held),
         ),
         code,
+        table=summary.table,
+        on_terminal=summary.draw,
     )
 
 
-class _RunDisplay:
-    """Collects the results and prints each step when it ends; can be used from any thread."""
-
-    def __init__(self, environment: Environment, *, quiet: bool) -> None:
-        self.environment = environment
-        self.quiet = quiet
-        self.steps: Counter[str] = Counter()
-        self.ended: dict[str, EndedJob] = {}
-        self.passed: set[str] = set()
-        """Jobs that were left to another run."""
-        self.heartbeat: Heartbeat | None = None
-        self._printing = threading.Lock()
-        self._is_short = False
-        """Whether it was printed that too little space is left on the disk."""
-        self._reported: dict[str, HeldUp] = {}
-
-    @property
-    def concluded(self) -> set[str]:
-        """The jobs whose printed result already says what they wait for."""
-        return {
-            job
-            for job, end in self.ended.items()
-            if end.error or (end.result and not end.result.state.children and end.result.wait is None)
-        }
-
-    @property
-    def left_to_others(self) -> int:
-        """The number of jobs that only other runs worked on."""
-        return len(self.passed - self.ended.keys())
-
-    def add_step(self, result: CommandResult) -> None:
-        from logist.cli.show.view import prefix_lines, step_lines
-
-        if self.heartbeat:
-            self.heartbeat.add_step(result)
-        with self._printing:
-            self.steps[result.job_id] += len(result.entries)
-            if not self.quiet:
-                render.print_lines(prefix_lines(result.job_id, step_lines(result)), self.environment)
-
-    def begin_round(self) -> None:
-        if self.heartbeat:
-            self.heartbeat.begin_round()
-
-    def begin_job(self) -> None:
-        if self.heartbeat:
-            self.heartbeat.begin_job()
-
-    def report_waiting(self, held: Sequence[HeldUp]) -> None:
-        """Report what jobs wait for, where that is new."""
-        for each in held:
-            if self._reported.get(each.job_id) != each:
-                with event_log.about_job(each.job_id):
-                    status = each.status and each.status.value
-                    event_log.report(events.JobWaits(status, each.waits, each.next_command))
-        self._reported = {each.job_id: each for each in held}
-
-    def add_end(self, ended: EndedJob) -> None:
-        from logist.errors import LowOnSpace
-
-        if event_log.is_on():
-            _report_end(ended)
-        if self.heartbeat:
-            self.heartbeat.add_end(ended)
-        known = self.ended.get(ended.job_id)
-        self.ended[ended.job_id] = ended
-        is_printed = known is not None and str(known.error) == str(
-            ended.error
-        )  # don't repeat it in every round
-        if isinstance(ended.error, LowOnSpace):  # once for all jobs, although the free space changes a little
-            is_printed, self._is_short = self._is_short, True
-        elif ended.result is not None:
-            self._is_short = False
-        new_diagnostics = (
-            () if is_printed and _list_warnings(known) == _list_warnings(ended) else _list_warnings(ended)
-        )
-        if ended.error and not is_printed:
-            new_diagnostics = (_make_diagnostic(ended.error, ended.job_id), *new_diagnostics)
-        if new_diagnostics and not self.quiet:
-            with self._printing:
-                render.print_diagnostics(new_diagnostics, self.environment)
-
-
-def _report_end(ended: EndedJob) -> None:
-    status = ended.result.state.status.value if ended.result else None
-    with event_log.about_job(ended.job_id):
-        event_log.report(events.JobRested(status, ended.exit_code, str(ended.error) if ended.error else None))
+def _choose_reason(project: ProjectContext, *, is_full: bool, is_short: bool) -> EndReason:
+    if project.stopping():
+        return EndReason.STOPPED
+    if project.was_upgraded():
+        return EndReason.UPGRADED
+    if project.is_time_over():
+        return EndReason.TIME
+    if is_short:
+        return EndReason.LOW_ON_SPACE
+    return EndReason.MAX_JOBS if is_full else EndReason.NOTHING_READY
 
 
 @contextmanager
@@ -297,12 +379,6 @@ def _write_heartbeat(project: ProjectContext, path: str | None) -> Iterator[Hear
         yield heartbeat
     finally:
         heartbeat.end()
-
-
-def _list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
-    """Return the warnings of a job's result, such as why its work was not merged."""
-    texts = ended.result.warnings if ended and ended.result else ()
-    return tuple(Diagnostic("warning", "warning", text, ended.job_id if ended else None) for text in texts)
 
 
 def _warn_waiting(held: HeldUp) -> Diagnostic:
@@ -347,11 +423,6 @@ def _build_held_row(held: HeldUp) -> dict[str, Any]:
         "waits": held.waits,
         "next_command": held.next_command,
     }
-
-
-def _make_diagnostic(error: LogistError, job: str = "") -> Diagnostic:
-    target = ": ".join(filter(None, (job, error.where))) or None
-    return Diagnostic.from_error(error)._replace(target=target)
 
 
 class Left:
@@ -413,15 +484,22 @@ class _Out(NamedTuple):
 
 
 def _run_rounds(
-    project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay, choice: Choice
-) -> None:
+    project: ProjectContext,
+    parallel: int,
+    watch: bool,
+    shown: RunDisplay,
+    choice: Choice,
+    selection: RunSelection,
+) -> bool:
+    """Run jobs until the run has to end; return whether that was because of too little space on the disk."""
     from logist.errors import LowOnSpace
     from logist.jobs.base.session import send_lost_notifications
-    from logist.jobs.job_queue import QueueNotification, find_held_up_jobs, run_queue
+    from logist.jobs.job_queue import QueueNotification, find_held_up_jobs, list_left_jobs, run_queue
+    from logist.jobs.run_selection import RunSelection
 
-    def begin_job() -> None:
+    def begin_job(job_id: str) -> None:
         notification.begin()
-        shown.begin_job()
+        shown.begin_job(job_id)
 
     left_alone, notification = Left(project), QueueNotification(project)
     while True:
@@ -437,17 +515,18 @@ def _run_rounds(
             leave=leave,
             on_begin=begin_job,
             on_pass=shown.passed.add,
+            selection=selection,
         ):
             shown.add_end(ended)
             left_alone.record_end(ended)
             notification.add_end(ended)
             is_short |= isinstance(ended.error, LowOnSpace)
         if not project.may_begin_work():
-            return
-        if not is_short:  # otherwise jobs are still ready
-            notification.send()
-        if not watch:
-            return
+            return False
+        if not is_short and (selection.is_everything or not list_left_jobs(project, RunSelection())):
+            notification.send()  # otherwise jobs are still ready
+        if not watch or selection.is_full:
+            return is_short
         if event_log.is_on():
             shown.report_waiting(find_held_up_jobs(project))
         _wait_for_next_round(project)
@@ -460,29 +539,56 @@ def _wait_for_next_round(project: ProjectContext) -> None:
         threading.Event().wait(LOOK_SECONDS)
 
 
-def _build_row(ended: EndedJob, steps: int) -> dict[str, Any]:
-    error, result = ended.error, ended.result
+def _build_data(
+    display: RunDisplay, ended: RunEnd, waiting: list[dict[str, Any]], *, is_interrupted: bool
+) -> dict[str, Any]:
+    cents, fraction = split_cents(ended.cost_microcents)
     return {
-        "job": ended.job_id,
-        "status": result.state.status.value if result else None,
-        "interactions": steps,
-        "exit_code": ended.exit_code,
-        "next_command": result.next_command if result else None,
-        "error": _make_diagnostic(error)._asdict() if error else None,
+        "run": display.run_id if ended.jobs else None,
+        "ended": ended.why,
+        "left": ended.left,
+        "cost_cents": cents,
+        "cost_microcents": fraction,
+        "seconds": ended.seconds,
+        "jobs": [_build_row(end, display.worked[end.job_id]) for end in display.ended.values()],
+        "waiting": waiting,
+        "interrupted": is_interrupted,
     }
 
 
-def _format_summary(rows: list[dict[str, Any]], held: list[HeldUp], *, is_stopped: bool) -> list[Line]:
-    if not rows and is_stopped and not held:
-        return ["stopped before a job was run"]
-    if not rows:
-        return [f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"]
-    ends = Counter("error" if row["error"] else row["status"] or "busy" for row in rows)
+def _build_row(ended: EndedJob, worked: WorkedJob) -> dict[str, Any]:
+    error, result = ended.error, ended.result
+    return {
+        **run_table.build_job_row(worked),
+        "status": result.state.status.value if result else None,
+        "exit_code": ended.exit_code,
+        "next_command": result.next_command if result else None,
+        "error": make_diagnostic(error)._asdict() if error else None,
+    }
+
+
+def _count_ends(display: RunDisplay, held: list[HeldUp], *, is_stopped: bool) -> str:
+    """Return the last line: how many jobs were run, by status."""
+    if not display.ended and is_stopped and not held:
+        return "stopped before a job was run"
+    if not display.ended:
+        return f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"
+    ends = Counter(
+        "error" if end.error else end.result.state.status.value if end.result else "busy"
+        for end in display.ended.values()
+    )
     counted = ", ".join(
         f"{count} {'errors' if status == 'error' and count > 1 else status}"
         for status, count in sorted(ends.items())
     )
-    return [f"jobs: {len(rows)} ({counted})"]
+    return f"jobs: {len(display.ended)} ({counted})"
+
+
+def _warn_left(why: EndReason, left: int) -> tuple[Diagnostic, ...]:
+    if not left:
+        return ()
+    message = f"{run_table.REASONS[why]}: {format_count(left, 'ready job')} left"
+    return (Diagnostic("warning", "left", message, None, "to continue: logist run"),)
 
 
 def _count_by_state(held: list[HeldUp]) -> str:

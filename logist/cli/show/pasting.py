@@ -18,7 +18,7 @@ from logist.cli.show.output import (
 )
 from logist.lazy_patterns import compile_on_use
 
-_COMMAND = compile_on_use(r"\blogist (?:job [a-z]+|run|doctor|du|gc)\b")
+_COMMAND = compile_on_use(r"\blogist (?:job [a-z]+|runs (?:list|show)|run|doctor|du|gc)\b")
 _COMMANDS = ("next_command", "switch_command", "read_command", "poststep_command", "command")
 """Keys of JSON data that hold commands."""
 _ROWS = ("jobs", "waiting", "workflow", "children", "commands")

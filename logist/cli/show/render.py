@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -32,6 +33,7 @@ from logist.core.text import columns, invisible_characters
 from logist.core.text.invisible_characters import is_invisible
 from logist.errors import LogistError
 from logist.event_log import events
+from logist.timestamps import format_local
 
 MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
 WIDTH = 80
@@ -94,6 +96,10 @@ _live: list[LiveLines] = []
 """The live lines of this command: none or one."""
 
 
+_has_times = [False]
+"""Whether lines begin with the time, as in a log."""
+
+
 _may_redraw = [True]
 """Whether this command may replace a line that is on the terminal."""
 
@@ -101,6 +107,26 @@ _may_redraw = [True]
 def forbid_redrawing() -> None:
     """Show no progress lines, which are drawn again and again."""
     _may_redraw[:] = [False]
+
+
+@contextmanager
+def print_times() -> Iterator[None]:
+    """Begin each line that is printed inside the block with the local time: the command works for hours.
+
+    On a terminal that is the time of the day; elsewhere, where it may be read days later, the date too.
+    """
+    _has_times[:] = [True]
+    try:
+        yield
+    finally:
+        _has_times[:] = [False]
+
+
+def _format_now(stream: TextIO) -> tuple[StyledText, ...]:
+    if not _has_times[0]:
+        return ()
+    now = format_local(time.time(), with_seconds=True)
+    return (StyledText(f"{now[11:] if stream.isatty() else now} ", "dim"),)
 
 
 def set_live_lines(lines: LiveLines) -> None:
@@ -205,8 +231,9 @@ def print_lines(lines: Iterable[Line], environment: Environment) -> None:
             if isinstance(line, DrawnText):
                 _write_text(sys.stdout, line.text + "\n")
                 continue
+            now = style_line(_format_now(sys.stdout), color)
             # Remove line breaks in text by agents: it could fake the next line.
-            _write_text(sys.stdout, " ".join(style_line(line, color).split("\n")) + "\n")
+            _write_text(sys.stdout, now + " ".join(style_line(line, color).split("\n")) + "\n")
 
 
 def print_json(row: object) -> None:
@@ -284,7 +311,11 @@ def print_message(text: str, environment: Environment) -> None:
     with _ignore_closed_reader(sys.stderr, OSError):
         _write_text(
             sys.stderr,
-            style_line((StyledText(text, "dim"),), environment.has_color(sys.stderr.isatty())) + "\n",
+            style_line(
+                (*_format_now(sys.stderr), StyledText(text, "dim")),
+                environment.has_color(sys.stderr.isatty()),
+            )
+            + "\n",
         )
 
 
@@ -585,7 +616,8 @@ def print_diagnostics(diagnostics: tuple[Diagnostic, ...], environment: Environm
     color = environment.has_color(sys.stderr.isatty())
     with _ignore_closed_reader(sys.stderr, OSError):
         for item in pasting.add_jobs_dir_to_diagnostics(diagnostics, environment.named_jobs_dir):
-            _write_text(sys.stderr, style_line(_format_diagnostic(item), color) + "\n")
+            line = (*_format_now(sys.stderr), *_format_diagnostic(item))
+            _write_text(sys.stderr, style_line(line, color) + "\n")
 
 
 def _report_diagnostics(diagnostics: tuple[Diagnostic, ...]) -> None:
@@ -597,7 +629,7 @@ def _report_diagnostics(diagnostics: tuple[Diagnostic, ...]) -> None:
                 event_log.report(kind(each.code, each.message, each.target, each.fix), job_id)
 
 
-def _format_diagnostic(item: Diagnostic) -> Line:
+def _format_diagnostic(item: Diagnostic) -> tuple[StyledText | str, ...]:
     mark, style = MARKS[item.severity]
     place = f"{item.target}: " if item.target else ""
     advice = f" ({item.fix})" if item.fix else ""

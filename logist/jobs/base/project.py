@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
 SCRIPTED = "scripted:"
 
 
+def read_boot_clock() -> float:
+    """Return the seconds since the machine was started, also those in which it was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 @dataclass(frozen=True)
 class Clock:
     """The time for the use cases; a replay or a test passes another clock."""
@@ -50,9 +56,28 @@ class Clock:
     """The current time, UTC."""
     monotonic: Callable[[], float]
     """Seconds of a clock that never goes back."""
+    since_boot: Callable[[], float] = read_boot_clock
+    """The same, including the time in which the machine was suspended."""
 
     def timestamp(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a `logist run` begins no more steps."""
+
+    clock: Clock
+    until: float | None = None
+    """By the clock on the wall, in seconds since 1970: if that is set, the deadline comes nearer or farther."""
+    uptime: float | None = None
+    """By `clock.since_boot`: nobody can set that."""
+
+    def is_over(self) -> bool:
+        """Whether one of both is over."""
+        return (self.until is not None and self.clock.now().timestamp() >= self.until) or (
+            self.uptime is not None and self.clock.since_boot() >= self.uptime
+        )
 
 
 class ProgressDisplay(Protocol):
@@ -119,14 +144,20 @@ class ProjectContext:
     """The name of this `logist run`; it begins with its day. Empty for other commands."""
     max_cost: int | None = None
     """What all jobs of this run together may cost, in microcents."""
+    deadline: Deadline | None = None
+    """When this run begins no more steps."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
     current_settings: CurrentSettings | None = None
     """The settings as the config has them now."""
 
     def may_begin_work(self) -> bool:
-        """True unless a stop was requested, or Logist was upgraded since the command began."""
-        return not self.stopping() and not self.was_upgraded()
+        """True unless a stop was requested, Logist was upgraded since the command began, or the time of the run is over."""
+        return not self.stopping() and not self.was_upgraded() and not self.is_time_over()
+
+    def is_time_over(self) -> bool:
+        """Whether this run may begin no more steps because of its deadline."""
+        return self.deadline is not None and self.deadline.is_over()
 
     def was_upgraded(self, *, at_once: bool = False) -> bool:
         """Whether Logist was upgraded since the command began; `at_once`: look now, not only once a second."""

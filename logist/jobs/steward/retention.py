@@ -27,6 +27,8 @@ from logist.quick_dataclass import dataclass
 from logist.store import JobDir, jobdir, list_jobs
 from logist.store.cleaned import describe_removal
 from logist.store.disk_usage import FreedSpace
+from logist.store.run_records import find_runs_folder, list_old_records
+from logist.timestamps import parse_time
 from logist.workspace.checkpoint import kept_packs
 from logist.workspace.context import WORDS_FOLDER, word_index
 
@@ -95,13 +97,14 @@ class GarbageCollection:
     """Bytes of what setups kept for later jobs (`.setup`)."""
     freed_words: int = 0
     """Bytes of the word index (`.words`)."""
+    freed_runs: int = 0
+    """Bytes of records of runs (`runs`)."""
 
     @property
     def freed(self) -> int:
         """All bytes together."""
-        return (
-            sum(each.freed for each in self.removed) + self.freed_packs + self.freed_setup + self.freed_words
-        )
+        shared = self.freed_packs + self.freed_setup + self.freed_words + self.freed_runs
+        return sum(each.freed for each in self.removed) + shared
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,12 @@ class _Collecting:
         finished = {each.job_id for each in removed}
         kept = [each for each in self._kept if each.job_id not in finished]
         return GarbageCollection(
-            removed, tuple(sorted(kept, key=lambda each: each.job_id)), packs, setup, words
+            removed,
+            tuple(sorted(kept, key=lambda each: each.job_id)),
+            packs,
+            setup,
+            words,
+            self._collect_runs(),
         )
 
     def _find_families(self) -> tuple[list[list[str]], dict[str, str]]:
@@ -410,6 +418,17 @@ class _Collecting:
                 size = FreedSpace().add(str(part))
                 if not self._dry_run:
                     os.unlink(part)
+                freed += size
+        return freed
+
+    def _collect_runs(self) -> int:
+        folder = find_runs_folder(str(self._project.home), str(self._project.jobs_dir))
+        freed = 0
+        for record in list_old_records(folder, parse_time(self._rules.cutoff) or 0.0):
+            with suppress(OSError):
+                size = FreedSpace().add(record)
+                if not self._dry_run:
+                    os.unlink(record)
                 freed += size
         return freed
 

@@ -1,0 +1,1 @@
+"""`logist runs ...`: one command per file."""

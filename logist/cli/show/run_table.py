@@ -1,0 +1,161 @@
+"""What a `logist run` did, as a table: at its end, and in `logist runs show`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from logist.cli.show import render
+from logist.cli.show.glance import status_span
+from logist.cli.show.output import Command, Line, Screen, StyledText, TextTable
+from logist.cli.show.pasting import add_jobs_dir
+from logist.config.environment import Environment
+from logist.core.money.amounts import format_money, split_cents
+from logist.core.text.counts import format_count
+from logist.store.run_records import ERROR, EndReason, RunEnd, RunRecord, WorkedJob, sum_up_run
+from logist.timestamps import format_length
+
+HEAD = ("JOB", "STATUS", "COST", "TIME", "WAITS FOR", "NEXT COMMAND")
+TERMINAL_HEAD = HEAD[:-1]
+"""On a terminal, the next command is below its row."""
+LISTED = 20
+"""Maximum number of jobs at the end of a run; `logist runs show` has all."""
+RUNNING, KILLED = "running", "killed"
+"""Instead of the reason for which a run has ended."""
+AT_WORK, NO_END = "at work", "no end"
+"""Instead of the status of a job whose end is not recorded, in a run that lives, or was killed."""
+REASONS = {
+    EndReason.NOTHING_READY: "no job is ready",
+    EndReason.TIME: "its time is over",
+    EndReason.MAX_JOBS: "it has begun as many jobs as it may",
+    EndReason.LOW_ON_SPACE: "too little space is left on the disk",
+    EndReason.STOPPED: "stopped",
+    EndReason.UPGRADED: "Logist was upgraded",
+    EndReason.ERROR: "an error",
+}
+_SIGNALS = {130: "stopped by Ctrl-C", 143: "stopped by SIGTERM"}
+
+
+def describe_end(record: RunRecord) -> str:
+    """Return why a run has ended."""
+    ended = record.ended
+    if ended is None:
+        return "still running" if record.is_running else "ended without a word: it was killed"
+    return describe_reason(ended)
+
+
+def describe_reason(ended: RunEnd) -> str:
+    """Return the recorded reason as a person reads it; a newer Logist may have more of them."""
+    if ended.why == EndReason.STOPPED:
+        return _SIGNALS.get(ended.exit_code, REASONS[EndReason.STOPPED])
+    known = {reason.value: text for reason, text in REASONS.items()}.get(ended.why, ended.why)
+    return f"{known}: {ended.error}" if ended.error else known
+
+
+def build_table(jobs: Sequence[WorkedJob], jobs_dir: str | None, *, is_running: bool = False) -> TextTable:
+    """Return the table for a pipe: one line for each job. `jobs_dir`: the option of the command."""
+    rows = [(*_build_cells(each, is_running), _get_next_command(each, jobs_dir)) for each in jobs]
+    return TextTable(HEAD, rows)
+
+
+def draw_table(
+    jobs: Sequence[WorkedJob], jobs_dir: str | None, screen: Screen, *, is_running: bool = False
+) -> list[Line]:
+    """Return the table for a terminal, with the next command below each job that waits."""
+    rows = [_build_cells(each, is_running) for each in jobs]
+    commands = [StyledText(_get_next_command(each, jobs_dir), "dim") for each in jobs]
+    return render.draw_table(TextTable(TERMINAL_HEAD, rows, ("TIME", "COST"), commands), screen)
+
+
+def _build_cells(worked: WorkedJob, is_running: bool) -> tuple[StyledText | str, ...]:
+    rested = worked.rested
+    status = rested.status if rested else AT_WORK if is_running else NO_END
+    return (
+        StyledText(worked.job, "bold"),
+        StyledText(status, "red") if status in (ERROR, NO_END) else status_span(status),
+        format_money(worked.cost_microcents),
+        format_length(worked.seconds) if rested else "",
+        rested.waits if rested else "",
+    )
+
+
+def _get_next_command(worked: WorkedJob, jobs_dir: str | None) -> str:
+    if worked.rested is None or not worked.rested.waits:
+        return ""
+    return add_jobs_dir(worked.rested.next_command, jobs_dir)
+
+
+class RunSummary:
+    """The end of the text output: the jobs of the run, and its sums."""
+
+    def __init__(
+        self, environment: Environment, worked: Sequence[WorkedJob], run_id: str, ended: RunEnd, last: str
+    ) -> None:
+        from logist.jobs.job_queue import FIRST_OF
+
+        def count_place(worked: WorkedJob) -> int:
+            """Jobs that need something come first, in the order in which the run chooses its exit code."""
+            code = worked.rested.exit_code if worked.rested else 0
+            return FIRST_OF.index(code) if code in FIRST_OF else len(FIRST_OF)
+
+        self._jobs_dir = environment.named_jobs_dir
+        self._listed = sorted(worked, key=count_place)[:LISTED]
+        self.lines: list[Line] = [last]
+        if self._listed:
+            totals = f"{format_money(ended.cost_microcents)}, {format_length(ended.seconds)}"
+            more = len(worked) - len(self._listed)
+            rest: tuple[StyledText | str, ...] = ()
+            if more:
+                rest = (
+                    f"; {format_count(more, 'more job')}: ",
+                    Command(f"logist runs show {run_id}"),
+                )
+            self.lines.insert(0, (f"run {run_id}: {totals}", *rest))
+
+    @property
+    def table(self) -> TextTable | None:
+        """The jobs, for a pipe."""
+        return build_table(self._listed, self._jobs_dir) if self._listed else None
+
+    def draw(self, screen: Screen) -> list[Line]:
+        """Return everything for a terminal."""
+        drawn = draw_table(self._listed, self._jobs_dir, screen) if self._listed else []
+        return [*drawn, *self.lines]
+
+
+def build_job_row(worked: WorkedJob) -> dict[str, Any]:
+    """Return a job as JSON."""
+    cents, fraction = split_cents(worked.cost_microcents)
+    rested = worked.rested
+    return {
+        "job": worked.job,
+        "status": rested.status if rested else None,
+        "exit_code": rested.exit_code if rested else None,
+        "interactions": worked.interactions,
+        "cost_cents": cents,
+        "cost_microcents": fraction,
+        "seconds": round(worked.seconds, 3),
+        "waits": (rested.waits or None) if rested else None,
+        "next_command": (rested.next_command or None) if rested else None,
+        "begun_at": worked.begun_at or None,
+        "rested_at": (rested.at or None) if rested else None,
+    }
+
+
+def build_run_row(record: RunRecord, now: float) -> dict[str, Any]:
+    """Return a run as JSON. `now`: seconds since 1970."""
+    totals, ended = sum_up_run(record, now), record.ended
+    cents, fraction = split_cents(totals.cost_microcents)
+    return {
+        "run": record.run,
+        "begun_at": record.begun.at or None,
+        "ended_at": ended.at if ended else None,
+        "ended": ended.why if ended else RUNNING if record.is_running else KILLED,
+        "exit_code": ended.exit_code if ended else None,
+        "job_count": totals.jobs,
+        "left": ended.left if ended else 0,
+        "cost_cents": cents,
+        "cost_microcents": fraction,
+        "seconds": round(totals.seconds, 3),
+        "arguments": list(record.begun.arguments),
+    }

@@ -31,7 +31,7 @@ FOLDER = "rates"
 """The directory, in the home of a project."""
 STATE = "state.json"
 LONGEST_PAUSE = 3600.0
-"""Seconds that a `Retry-After` applies to all callers; then one of them asks again."""
+"""Seconds that a `Retry-After` applies to all callers; then the server is asked again."""
 PAUSED = "another call was asked to wait"
 """Why a call to a server that wants no calls is not sent."""
 LOOK_SECONDS, MOST_LOOK_SECONDS = 0.2, 1.0
@@ -152,8 +152,11 @@ class CallRates:
                 state.is_changed = True
 
     def find_pause(self) -> CallWait | None:
-        """Return for how long the server wants no calls; None if it accepts them."""
-        if not self._is_used():
+        """Return for how long the server wants no calls; None if it accepts them.
+
+        Raises StorageError if the limits can't be kept, so that a command reports that before it starts a courier.
+        """
+        if not self.limits and not self._is_used():
             return None
         with self._open_state() as state:
             return self._find_pause(state)

@@ -14,13 +14,13 @@ import pytest
 from logist.config.settings import CurrentSettings, Settings, resolve_model
 from logist.core.model import Status
 from logist.core.money.budgets import NOTHING, Account, Sums
-from logist.errors import InvalidFile, Stopped
+from logist.errors import InvalidFile, Stopped, StorageError
 from logist.jobs import job_queue
 from logist.jobs.base import budgets
 from logist.jobs.base.call_limits import bind_call_rates
 from logist.jobs.base.project import Clock
 from logist.jobs.turn.next_request import Choice
-from logist.store.call_rates import PAUSED, CallRates, CallWait, Permit
+from logist.store.call_rates import PAUSED, CallRate, CallRates, CallWait, Permit
 from logist.store.progress import Activity, read_last_record
 from logist.store.progress_text import format_progress
 from tests.jobs.bench import Bench, Json, command
@@ -262,6 +262,28 @@ def test_a_limit_of_an_unknown_provider_is_refused_before_anything_is_written(
     assert (caught.value.where, b.files()) == (where, before)
     assert fix in str(caught.value.fix)
     assert server.requests == []
+
+
+def test_limits_that_can_not_be_kept_are_reported_before_anything_is_sent(bench: MakeBench) -> None:
+    with Loopback(DONE) as server:
+        b = limited(bench(), server, {"openai": {"concurrent": 1}})
+        b.create()
+        before = b.files()
+        (b.project.home / "rates").symlink_to(b.project.home / "elsewhere")
+        with pytest.raises(StorageError, match="is a symbolic link; Logist needs a directory here"):
+            b.step()
+    assert (server.requests, b.files()) == ([], before)
+
+
+def test_of_two_names_for_one_model_the_lowest_numbers_count(bench: MakeBench) -> None:
+    """Else a call would take two places."""
+    limits: Json = {
+        "grok-code-fast-1": {"concurrent": 2, "calls_per_minute": 60},
+        "openai/worker-model": {"concurrent": 3},
+    }
+    with Loopback(DONE) as server:
+        b = limited(bench(), server, limits)
+        assert rates_of(b, server).limits == (CallRate("openai/worker-model", 2, 60),)
 
 
 def test_a_model_with_the_name_of_a_provider_does_not_end_its_limit(bench: MakeBench) -> None:

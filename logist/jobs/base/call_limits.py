@@ -28,11 +28,21 @@ def bind_call_rates(project: ProjectContext, model: Model, server: str) -> CallR
 
 
 def list_call_rates(settings: Settings) -> list[CallRate]:
-    """Return all limits of a config. Raises InvalidFile for one of an unknown model or provider."""
-    return [
-        CallRate(_resolve_name(settings, name), limit.concurrent, limit.calls_per_minute)
-        for name, limit in settings.rate_limits.items()
-    ]
+    """Return all limits of a config, one for each provider and model: of two names for the same, the lowest numbers count.
+
+    Raises InvalidFile for a limit of an unknown model or provider.
+    """
+    rates: dict[str, CallRate] = {}
+    for name, limit in settings.rate_limits.items():
+        of = _resolve_name(settings, name)
+        known = rates.get(of, CallRate(of))
+        concurrent = _find_lowest(known.concurrent, limit.concurrent)
+        rates[of] = CallRate(of, concurrent, _find_lowest(known.calls_per_minute, limit.calls_per_minute))
+    return list(rates.values())
+
+
+def _find_lowest(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _resolve_name(settings: Settings, name: str) -> str:

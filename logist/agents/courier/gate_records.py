@@ -19,8 +19,8 @@ from logist.agents.courier.reporting import ProgressReport
 from logist.agents.courier.request_texts import RequestTexts
 from logist.agents.courier.reservations import ExchangeLedger, name_gate_call, settle_saved_reply
 from logist.agents.gate.recorder import Admission, GateEnd, GateRefusal, GateRequest, Reason
-from logist.agents.protocol import Ask
-from logist.core.model import ErrorKind, Reply, TransportError, Usage
+from logist.agents.protocol import GRACE, Ask
+from logist.core.model import ErrorKind, TransportError, Usage
 from logist.core.money import money
 from logist.core.money.budgets import Cost
 from logist.core.secrets.redact import redact
@@ -79,6 +79,7 @@ class GateRecords:
         self.count = 0
         """The number of requests that were recorded."""
         self.redactions = 0
+        self.warnings: list[str] = []
         self.refusal: GateRefusal | None = None
         """The limit that ends the run: once it is reached, nothing more is admitted."""
         self.budget = ""
@@ -128,6 +129,16 @@ class GateRecords:
                 self.refusals_in_a_row += 1
                 self.last_refusal = refusal
 
+    def wait_until_idle(self, seconds: float, is_stopped: Callable[[], bool]) -> None:
+        """Wait until no request is open, at most so long; not longer than `GRACE` after a stop."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while self._open and time.monotonic() < until:
+                if is_stopped():
+                    until = min(until, time.monotonic() + GRACE)
+                    is_stopped = _never
+                self._changed.wait(LOOK_SECONDS)
+
     def close(self) -> None:
         """Record all requests that have no end, at their highest cost if they were sent; admit none any more."""
         with self._changed:
@@ -143,7 +154,9 @@ class GateRecords:
             return GateRefusal("stopped", "the run of this program is over: nothing more is sent")
         return self.refusal
 
-    def _try_admit(self, request: GateRequest, build: Callable[[int], bytes]) -> Admission | GateRefusal | str:
+    def _try_admit(
+        self, request: GateRequest, build: Callable[[int], bytes]
+    ) -> Admission | GateRefusal | str:
         """Admit or refuse a request; or return which running calls prevent it."""
         above = self.ask.shares_limits_of
         # One lock for all jobs of the family, from reading what is left until the request is on disk.
@@ -194,9 +207,7 @@ class GateRecords:
         self._changed.notify_all()
         return self.refusal
 
-    def _reserve_in_ledger(
-        self, request: GateRequest, fitted: int
-    ) -> tuple[BudgetRefusal | None, int]:
+    def _reserve_in_ledger(self, request: GateRequest, fitted: int) -> tuple[BudgetRefusal | None, int]:
         """Reserve the request in the ledger, with a shorter answer if that is necessary; return its length, too."""
         ledger, call = self.ledger, name_gate_call(self.count + 1)
         if ledger is None:
@@ -245,6 +256,7 @@ class GateRecords:
         settle_saved_reply(self.ledger, name_gate_call(k), reply)
         self.usage = booking.sum_usages([self.usage, reply.usage])
         self.redactions += reply.redactions
+        self.warnings += [warning for warning in reply.warnings if warning not in self.warnings]
         self.progress.report_answer(
             reply.usage, is_failed=reply.error is not None, in_flight_microcents=self._sum_reserved()
         )
@@ -256,18 +268,6 @@ class GateRecords:
     def _jobs_dir(self) -> Path:
         return Path(os.path.realpath(self.job.path)).parent
 
-    def build_run_usage(self, reported_microcents: int | None, seconds: float) -> Usage:
-        """Return the usage of the run: that of its requests."""
-        source = "gate" if self.usage.source == "provider" else self.usage.source
-        return self.usage.model_copy(
-            update={
-                "seconds": seconds,
-                "source": source,
-                "reported_microcents": reported_microcents,
-                "calls": self.count,
-            }
-        )
-
     def find_run_error(self) -> TransportError | None:
         """Return the limit that ended the run; None without one."""
         if self.refusal is None:
@@ -277,8 +277,5 @@ class GateRecords:
         return TransportError(kind=kind, message=self.refusal.message, budget=self.budget or None)
 
 
-def sum_gate_usage(replies: list[Reply]) -> Usage:
-    """Return the usage of requests whose run was cut off."""
-    usage = booking.sum_usages([reply.usage for reply in replies])
-    source = "gate" if usage.source == "provider" else usage.source
-    return usage.model_copy(update={"source": source, "calls": len(replies)})
+def _never() -> bool:
+    return False

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests.shell.sandbox_bench import Bench, open_bench
 
 VERSION = 0x20080522
 OVERRIDING = (1 << 1) | (1 << 2)
@@ -26,3 +29,9 @@ def ordinary_owner() -> Iterator[None]:
     assert libc.capset(header, without) == 0
     yield
     assert libc.capset(header, before) == 0
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """A place for programs under the sandbox of the parameter, without one under bubblewrap."""
+    yield from open_bench(getattr(request, "param", "bubblewrap"), tmp_path, monkeypatch)

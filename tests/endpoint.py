@@ -4,7 +4,8 @@ A step is one answer to a request that offers tools (or to any, as long as none 
 repeated. Requests aside, as for the title of a session, get `ok`. The keys of a step, all optional:
 
 text, usage   the answer; usage is {"input": n, "cached": n, "output": n}
-calls         tools: {"write": [PATH, CONTENT]} or {"shell": LINE}, by whatever tool is offered for it
+calls         tools: {"write": [PATH, CONTENT]} or {"shell": LINE}, by whatever tool is offered for it, or
+              {"tool": [NAME, ARGUMENTS]}
 cut           the answer ends at the limit of the output
 delay         seconds before the answer; it ends with the server
 status, message, code, headers   a refusal in the shape of the format

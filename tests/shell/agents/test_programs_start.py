@@ -143,6 +143,8 @@ QUIET = [
     ("claude", "API_TIMEOUT_MS=60000"),
     ("claude", "--setting-sources user"),
     ("claude", "ANTHROPIC_BASE_URL=http://127.0.0.1:8000\n"),
+    ("claude", "ANTHROPIC_DEFAULT_HAIKU_MODEL=scripted\n"),
+    ("claude", "CLAUDE_CODE_SUBAGENT_MODEL=scripted\n"),
     ("gemini", "GEMINI_TELEMETRY_ENABLED=false"),
     ("gemini", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8000\n"),
     ("opencode", "OPENCODE_DISABLE_MODELS_FETCH=1"),
@@ -167,6 +169,14 @@ def test_it_is_kept_from_everything_but_its_model(name: str, words: str) -> None
     made = started(name)
     said = " ".join(made.argv) + "\n" + "".join(f"{key}={value}\n" for key, value in made.environment.items())
     assert words in said
+
+
+def test_gemini_uses_the_model_of_the_step_for_everything() -> None:
+    settings = json.loads(started("gemini").files[".gemini/settings.json"])
+    overrides = settings["modelConfigs"]["customOverrides"]
+    assert {"base", "chat-compression-default"} <= {each["match"]["model"] for each in overrides}
+    assert {each["modelConfig"]["model"] for each in overrides} == {"scripted"}
+    assert settings["telemetry"] == {"enabled": False}
 
 
 def test_cline_always_gets_the_file_that_holds_its_endpoint() -> None:

@@ -372,8 +372,8 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
             return None if _is_harmless_agent(value) else Effect.RUN
         case ("on_stuck",) | ("notify", _):
             return Effect.RUN if value else None
-        case ("on_doubt",):
-            return None if value == "stuck" else Effect.RUN
+        case ("on_doubt",) | ("gate",):
+            return None if value in ("stuck", "on") else Effect.RUN
         case ("workspace", "history"):  # past commits may hold secrets that were removed later
             return None if value == "none" else Effect.SHOW
         case ("approval",):

@@ -1,4 +1,7 @@
-"""Agent programs as workers: a real process, confined, read when it has ended, and judged like any answer."""
+"""Agent programs as workers: a real process, confined, read when it has ended, and judged like any answer.
+
+These programs make no requests, so they work without the gate; `test_gate.py` has those that do.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def program(b: Bench, body: str = "", text: str = "", **entry: object) -> Bench:
         **entry,
     }
     settings = b.project.settings
-    whole = {**settings.model_dump(mode="json"), "agents": {"fake": described}, "agent": "fake"}
+    whole = {**settings.model_dump(mode="json"), "agents": {"fake": described}, "agent": "fake", "gate": "off"}
     whole["sandbox"]["readable"] = [str(path.parent)]
     b.change(agent="fake", settings=type(settings).model_validate_json(json.dumps(whole)))
     return b

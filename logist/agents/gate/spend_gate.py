@@ -1,0 +1,1 @@
+"""The server that programs talk to instead of to a provider."""

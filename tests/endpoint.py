@@ -44,6 +44,8 @@ class Endpoint:
         """Where the relative paths of `write` lie."""
         self.requests: list[Json] = []
         """`path`, `headers` and `body` of what was asked."""
+        self.answered: list[tuple[int, int, int]] = []
+        """Tokens of each answer: of input, of them cached, and of output."""
         self.taken = 0
         self.offered = False
         self.closing = threading.Event()
@@ -136,6 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
             refusal = wire.error(form, step["status"], step.get("message", "scripted"), step.get("code"))
             return self._send(step["status"], json.dumps(refusal).encode(), step.get("headers", {}))
         said = wire.answer(step, body, model, number, self.endpoint.workspace)
+        self.endpoint.answered.append((said.read, said.cached, said.written))
         if body.get("stream") or path.endswith(":streamGenerateContent"):
             return self._stream(form, said, step.get("close") == "middle")
         return self._send(200, json.dumps(wire.PLAIN[form](said)).encode(), cut=step.get("close") == "middle")

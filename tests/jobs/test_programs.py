@@ -67,7 +67,12 @@ def program(b: Bench, body: str = "", text: str = "", **entry: object) -> Bench:
         **entry,
     }
     settings = b.project.settings
-    whole = {**settings.model_dump(mode="json"), "agents": {"fake": described}, "agent": "fake", "gate": "off"}
+    whole = {
+        **settings.model_dump(mode="json"),
+        "agents": {"fake": described},
+        "agent": "fake",
+        "gate": "off",
+    }
     whole["sandbox"]["readable"] = [str(path.parent)]
     b.change(agent="fake", settings=type(settings).model_validate_json(json.dumps(whole)))
     return b

@@ -92,11 +92,12 @@ class Endpoint:
             self.requests.append(request)
             if offers and not self.offered:
                 self.offered, self.taken = True, 0  # what came before was aside
-            if self.offered and not offers:
+            step = self.steps[min(self.taken + 1, len(self.steps)) - 1]
+            if not offers and (self.offered or "calls" in step):
                 return len(self.requests), ASIDE
             self.taken += 1
             self.arrived.notify_all()
-            return len(self.requests), self.steps[min(self.taken, len(self.steps)) - 1]
+            return len(self.requests), step
 
 
 class _Server(ThreadingHTTPServer):

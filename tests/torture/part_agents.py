@@ -4,6 +4,7 @@ remains.
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import time
@@ -52,8 +53,9 @@ SILENT_CUT = ("gemini",)
 TOOLLESS = ("llm", "aider")
 HALTED = 7
 """The exit code of a step that reached a limit."""
-LOOK = '(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; grep -rs . "$HOME") > seen.txt 2>&1; true'
-"""A command that reads what a program can know about its key."""
+_LOOK = '(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; grep -rs . "$HOME") > seen.txt 2>&1'
+LOOK = f'eval "$(echo {base64.b64encode(_LOOK.encode()).decode()} | base64 -d)"'
+"""A command that reads what a program can know about its key; opencode refuses one that names other directories."""
 INPUT_PRICE, OUTPUT_PRICE = 50, 200
 """Of the models of a `World`, in microcents for a token; cached ones cost the same."""
 CENTS = 10

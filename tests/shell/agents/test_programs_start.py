@@ -133,6 +133,7 @@ def test_its_own_mode_is_what_the_role_may_do(name: str, profile: Profile, words
 QUIET = [
     ("codex", "--disable unbounded_connection_retries"),
     ("codex", "-c analytics.enabled=false"),
+    ("codex", '-c web_search="disabled"'),
     ("codex", "-c check_for_update_on_startup=false"),
     ("codex", "-c sandbox_workspace_write.exclude_slash_tmp=true"),
     ("codex", '-c model_providers.logist.wire_api="responses"'),

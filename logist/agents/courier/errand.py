@@ -21,7 +21,7 @@ from logist.agents.programs import live_output
 from logist.agents.programs.finding import load_errand_program
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from logist.agents.protocol import Ask
-from logist.agents.workplace import ARCHIVE, Workplace, read_proxies
+from logist.agents.workplace import ARCHIVE, Workplace, read_gate_proxies, read_proxies
 from logist.core.model import ErrorKind, JsonObject, Permissions, Provider, Reply, TransportError, Usage
 from logist.core.money import money
 from logist.core.secrets.redact import redact
@@ -120,7 +120,9 @@ class ProgramErrand:
             role=ask.role,
             allowance_microcents=self._find_allowance(),
             path=self.place.environment.get("PATH", "/usr/bin:/bin"),
-            proxies=read_proxies(self.place.environment),
+            proxies=read_proxies(self.place.environment)
+            if ask.provider is None
+            else read_gate_proxies(self.place.environment, network=ask.work.network),
         )
 
     def _find_allowance(self) -> int | None:
@@ -156,7 +158,8 @@ class ProgramErrand:
             path.chmod(0o600)
 
     def _start_program(self, invocation: Invocation) -> sandbox.ProgramEnd:
-        confinement = self.place.confine_agent(self.ask.work, invocation.environment)
+        access = self.gated.access if self.gated else None
+        confinement = self.place.confine_agent(self.ask.work, invocation.environment, access)
         argv: Sequence[str] = invocation.argv
         if self.ask.work.code.programs:  # an agent may have put a program with this name there
             argv, confinement = sandbox.pin_program(argv, confinement, self.place.path)

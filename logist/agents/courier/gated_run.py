@@ -12,6 +12,7 @@ from logist.agents.courier.gate_records import MOST_REFUSALS, GateRecords
 from logist.agents.programs.gated import build_gated_invocation
 from logist.agents.programs.protocol import Invocation, Program, Result, Run
 from logist.agents.protocol import Ask
+from logist.agents.sandbox import GateAccess
 from logist.core.model import ErrorKind, Provider, Reply, TransportError, Usage
 from logist.core.money import money
 
@@ -24,17 +25,22 @@ class GatedRun:
 
     def __init__(self, ask: Ask, provider: Provider, api_key: str | None, records: GateRecords) -> None:
         """Open the gate. Raises OSError if it can't listen."""
-        from logist.agents.gate.spend_gate import SpendGate  # noqa: PLC0415 - few programs work without it, but some do
+        from logist.agents.gate.spend_gate import SpendGate  # noqa: PLC0415 - slow, and not every program needs it
 
         self.ask, self.records = ask, records
         self._token = random_secrets.token_urlsafe(32)
         deadline = time.monotonic() + ask.deadline_seconds + LAST_SECONDS
-        self.gate = SpendGate(records, ask.model, provider.base_url, api_key, self._token, deadline)
+        self.gate = SpendGate(records, ask, api_key, self._token, deadline)
         self._address = self.gate.start() + urlsplit(provider.base_url).path
 
     def build_invocation(self, program: Program, run: Run) -> Invocation:
         """Return how to start the program, with the gate in the place of the model's address, and without its key."""
         return build_gated_invocation(program, run, self._address, self._token)
+
+    @property
+    def access(self) -> GateAccess:
+        """How the sandbox of the program reaches the gate."""
+        return GateAccess(self.gate.port, self.gate.listen_on)
 
     @property
     def must_end(self) -> bool:

@@ -17,10 +17,12 @@ _NOWHERE = Path("/nonexistent")
 def build_gated_invocation(program: Program, run: Run, address: str, token: str) -> Invocation:
     """Return how to start a program so that it calls the gate at `address`, with `token` as its key.
 
+    `run`: with the proxies that it may use beside the gate.
+
     Raises InvalidFile if it can't be given another address.
     """
     model = run.model.model_copy(update={"endpoint": address})
-    gated = replace(run, model=model, api_key=token, proxies={})
+    gated = replace(run, model=model, api_key=token)
     try:
         return program.invocation(gated)
     except InvalidFile:

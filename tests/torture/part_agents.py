@@ -54,8 +54,11 @@ TOOLLESS = ("llm", "aider")
 HALTED = 7
 """The exit code of a step that reached a limit."""
 _LOOK = '(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; grep -rs . "$HOME") > seen.txt 2>&1'
-LOOK = f'eval "$(echo {base64.b64encode(_LOOK.encode()).decode()} | base64 -d)"'
-"""A command that reads what a program can know about its key; opencode refuses one that names other directories."""
+LOOK = f"echo {base64.b64encode(_LOOK.encode()).decode()} | base64 -d | sh"
+"""A command that reads what a program can know about its key; some programs refuse one that names other
+directories, or one with `$( )`."""
+SUBAGENT = {"subagent_type": "Explore", "description": "look", "prompt": "Look around.", "model": "haiku"}
+"""A task for which Claude Code wants another model than that of the step."""
 INPUT_PRICE, OUTPUT_PRICE = 50, 200
 """Of the models of a `World`, in microcents for a token; cached ones cost the same."""
 CENTS = 10
@@ -175,6 +178,8 @@ def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
     steps = agent_captures.ok(name) if name != "llm" else [{"text": command(), "usage": agent_captures.USAGE}]
     if name not in TOOLLESS:
         steps = [{"calls": [{"shell": LOOK}]}, *steps]
+    if name == "claude":
+        steps = [{"calls": [{"tool": ["Task", SUBAGENT]}]}, {"text": "An empty directory."}, *steps]
     world, endpoint, said = _step(scratch, place, name, steps)
     if [code for code, _ in said] != [0, APPROVAL]:
         yield f"it does not reach approval: {said}"

@@ -59,7 +59,7 @@ def gated(b: Bench, body: str, text: str = "", **settings: Any) -> Bench:
 
 
 def made(bench: MakeBench, server: Loopback, body: str, text: str = "", **spec: Any) -> Bench:
-    b = gated(paid(bench(settings={"review": {"enabled": False}}), server.url), body, text)
+    b = gated(paid(bench(), server.url, review={"enabled": False}), body, text)
     b.create(**spec)
     return b
 
@@ -117,12 +117,12 @@ def test_a_program_may_make_several_requests_at_once(bench: MakeBench) -> None:
     assert sums(b).reserved == Cost(0, 0, 0)
 
 
-LIMIT = {"cost_threshold": 0.3}
-"""US cents: room for one request of tests, and not for the least output of another."""
+LIMIT = {"cost_threshold": 0.5}
+"""US cents: room for some requests of tests, but not for twelve."""
 
 
 def test_over_the_cost_limit_the_program_is_refused_and_the_job_halts_with_its_work(bench: MakeBench) -> None:
-    body = 'note("made.txt", "half"); answers = [ask() for _ in range(5)]; note("answers.txt", answers); sys.exit("no money")'
+    body = 'note("made.txt", "half"); answers = [ask() for _ in range(12)]; note("answers.txt", answers); sys.exit("no money")'
     with Loopback(SAYS) as server:
         b = made(bench, server, body, limits=LIMIT)
         b.change(settings=b.project.settings.model_copy(update={"min_output_tokens": 900}))
@@ -132,21 +132,21 @@ def test_over_the_cost_limit_the_program_is_refused_and_the_job_halts_with_its_w
         assert result.state.reason is not None
         assert "the next one could cost more than the job has left" in result.state.reason
         answers = json.loads((workspace(b) / "answers.txt").read_text())
-        assert [status for status, _ in answers] == [200] * seen + [400] * (5 - seen)
-        assert 0 < seen < 5
+        assert [status for status, _ in answers] == [200] * seen + [400] * (12 - seen)
+        assert 0 < seen < 12
         assert "the next one could cost more than the job has left" in answers[-1][1]
         assert total(b) == seen * COST == sums(b).spent.microcents
-        assert total(b) <= 0.3 * MICROCENTS
+        assert total(b) <= 0.5 * MICROCENTS
         # With more money, it goes on with the files that are there.
         job_edits.configure_job(b.project, "j", {("limits", "cost_threshold"): 10})
         record_decision(b.project, "j", Kind.RESUME)
         assert (workspace(b) / "made.txt").exists()
         b.step()
-    assert len(server.requests) == seen + 5
+    assert len(server.requests) == seen + 12
 
 
 def test_a_program_that_ends_with_an_answer_after_a_refusal_is_judged_by_it(bench: MakeBench) -> None:
-    body = "answers = [ask() for _ in range(5)]"
+    body = "answers = [ask() for _ in range(12)]"
     with Loopback(SAYS) as server:
         b = made(bench, server, body, limits=LIMIT)
         b.change(settings=b.project.settings.model_copy(update={"min_output_tokens": 900}))
@@ -154,7 +154,9 @@ def test_a_program_that_ends_with_an_answer_after_a_refusal_is_judged_by_it(benc
 
 
 def test_a_used_up_budget_ends_the_run_and_the_job_waits_for_it(bench: MakeBench) -> None:
-    body = 'note("made.txt", "half"); answers = [ask() for _ in range(5)]; note("answers.txt", answers); sys.exit(answers[-1][0] != 200)'
+    body = (
+        'note("made.txt", "half"); answers = [ask() for _ in range(5)]; answers[-1][0] == 200 or sys.exit(1)'
+    )
     with Loopback(SAYS) as server:
         b = made(bench, server, body)
         limited = b.project.settings.model_copy(
@@ -183,14 +185,14 @@ def test_a_used_up_budget_ends_the_run_and_the_job_waits_for_it(bench: MakeBench
 
 
 def test_a_program_that_ignores_refusals_is_ended(bench: MakeBench) -> None:
-    body = 'for n in range(1000): note("count.txt", n); ask(model="another")'
+    body = 'for n in range(1000): open("count.txt", "a").write("x"); ask(model="another")'
     with Loopback(SAYS) as server:
         b = made(bench, server, body)
         result = b.step()
         assert server.requests == []
     assert (result.exit_code, result.state.status) == (6, Status.PENDING)
     assert "it ignored 20 refusals of the gate" in (result.state.reason or "")
-    assert json.loads((workspace(b) / "count.txt").read_text()) < 200
+    assert 20 <= len((workspace(b) / "count.txt").read_text()) < 500
 
 
 def test_a_program_that_crashes_has_its_exact_cost_and_takes_an_attempt(bench: MakeBench) -> None:
@@ -293,7 +295,7 @@ def test_a_courier_killed_while_a_request_is_open_leaves_its_highest_cost_in_dou
         kill_courier(job)
         gate.set()
         stepper.wait()
-        b.step()
+        assert b.step().entries == ()
         assert len(server.requests) == 2  # never sent again
     state = b.state()
     assert state.place.stuck is not None
@@ -313,8 +315,7 @@ def test_a_courier_killed_between_two_requests_leaves_no_doubt(bench: MakeBench,
         stepper = as_process(b)
         waiting_for((workspace(b) / "made.txt").exists)
         kill_courier(job)
-        stepper.wait()
-        b.step()
+        stepper.wait()  # it records what is known
         assert len(server.requests) == asks
     state = b.state()
     assert (state.status, state.place.attempts) == (Status.PENDING, 1)

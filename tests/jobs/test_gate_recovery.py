@@ -57,6 +57,7 @@ def run_in_flight(b: Bench) -> JobDir:
 
 def ledger_id(b: Bench, name: str) -> str:
     session = load_session(b.project, b.project.open_job("j"))
+    assert session.position.hash is not None
     return f"j/{session.position.hash.removeprefix('sha256:')[:16]}/{name}"
 
 

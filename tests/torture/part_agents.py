@@ -4,6 +4,7 @@ remains.
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import time
@@ -50,6 +51,19 @@ CUT_AS_REFUSED = ("aider",)
 SILENT_CUT = ("gemini",)
 """Programs that do not report that an answer was cut."""
 TOOLLESS = ("llm", "aider")
+HALTED = 7
+"""The exit code of a step that reached a limit."""
+_LOOK = '(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; grep -rs . "$HOME") > seen.txt 2>&1'
+LOOK = f"echo {base64.b64encode(_LOOK.encode()).decode()} | base64 -d | sh"
+"""A command that reads what a program can know about its key; some programs refuse one that names other
+directories, or one with `$( )`."""
+SUBAGENT = {"subagent_type": "Explore", "description": "look", "prompt": "Look around.", "model": "haiku"}
+"""A task for which Claude Code wants another model than that of the step."""
+INPUT_PRICE, OUTPUT_PRICE = 50, 200
+"""Of the models of a `World`, in microcents for a token; cached ones cost the same."""
+CENTS = 10
+NEARLY_ALL = {"input": 195_000, "output": 50}
+"""Leaves too little of that many cents for any further request."""
 
 
 class Came(NamedTuple):
@@ -75,6 +89,8 @@ def program_case(name: str) -> Callable[[Run], None]:
             run.check(list(wrong(name, what, came)), f"{name}/{what}")
         run.say(f"  {name}/logist")
         run.check(list(through_logist(run.scratch / f"{name}-logist", place, name)), f"{name}/logist")
+        run.say(f"  {name}/capped")
+        run.check(list(capped(run.scratch / f"{name}-capped", place, name)), f"{name}/capped")
         run.say(f"  {name}/lured")
         run.check(list(lured(run.scratch / f"{name}-lured", place, name)), f"{name}/lured")
         if name not in TOOLLESS and (run.full or name == "claude"):
@@ -156,11 +172,50 @@ def stopped(scratch: Path, place: Place, name: str) -> Iterator[str]:
 
 
 def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
-    """A job with this agent: the courier runs it in the sandbox, its usage is recorded, and the job waits for
-    approval.
+    """A job with this agent: the courier runs it in the sandbox and its requests through the gate, its exact cost is
+    recorded, it never has the key, and the job waits for approval.
     """
-    scratch.mkdir()
     steps = agent_captures.ok(name) if name != "llm" else [{"text": command(), "usage": agent_captures.USAGE}]
+    if name not in TOOLLESS:
+        steps = [{"calls": [{"shell": LOOK}]}, *steps]
+    if name == "claude":
+        steps = [{"calls": [{"tool": ["Task", SUBAGENT]}]}, {"text": "An empty directory."}, *steps]
+    world, endpoint, said = _step(scratch, place, name, steps)
+    if [code for code, _ in said] != [0, APPROVAL]:
+        yield f"it does not reach approval: {said}"
+        return
+    yield from _misbooked(world, endpoint, "gate")
+    if name != "llm" and not (world.folder / "workspace" / "hello.txt").exists():
+        yield "the file was not written"
+    if name not in TOOLLESS and "LOGIST_RUN_ID" not in _read(world.folder / "workspace" / "seen.txt"):
+        yield "it did not look for the key"
+    if any(KEY.encode() in path.read_bytes() for path in world.folder.rglob("*") if path.is_file()):
+        yield "the key lies in the job"
+
+
+def capped(scratch: Path, place: Place, name: str) -> Iterator[str]:
+    """The job has nearly nothing left after the first answer: the program gets no second one, and ends; the job halts,
+    with the work and the exact cost.
+    """
+    steps = [agent_captures.WRITES | {"usage": NEARLY_ALL}, agent_captures.SAYS]
+    cents = 0.01 if name in TOOLLESS else CENTS  # these make only one request
+    world, endpoint, said = _step(scratch, place, name, steps, f"limits:\n  cost_threshold: {cents}\n")
+    if [code for code, _ in said] != [0, HALTED]:
+        yield f"it does not halt: {said}"
+        return
+    if endpoint.taken != (0 if name in TOOLLESS else 1):
+        yield f"{endpoint.taken} requests were answered"
+    if name not in TOOLLESS:
+        yield from _misbooked(world, endpoint, "gate")
+        if not (world.folder / "workspace" / "hello.txt").exists():
+            yield "its work is lost"
+
+
+def _step(
+    scratch: Path, place: Place, name: str, steps: list[dict[str, Any]], settings: str = ""
+) -> tuple[World, Endpoint, list[tuple[int, str]]]:
+    """Create a job for this agent and do its step; return also what both commands said."""
+    scratch.mkdir()
     with Endpoint(*steps, workspace=str(scratch / "w/.logist/jobs/j/workspace")) as endpoint:
         world = World.made(scratch / "w").paid_by(endpoint.url, None)
         config = (
@@ -168,7 +223,7 @@ def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
         )  # settings of a project need trust
         config.parent.mkdir(parents=True, exist_ok=True)
         readable = json.dumps([str(root) for root in place.roots])
-        more = f"agent: {name}\nreview: false\nsandbox:\n  readable: {readable}\n"
+        more = f"agent: {name}\nreview: false\nsandbox:\n  readable: {readable}\n{settings}"
         config.write_text(more, "utf-8")
         env = world.env | {"PATH": place.path}
         codes = [
@@ -178,19 +233,29 @@ def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
                 ("job", "step", "j"),
             )
         ]
-        said = [(done.returncode, done.stderr.decode("utf-8", "replace")[-300:]) for done in codes]
-    if [code for code, _ in said] != [0, APPROVAL]:
-        yield f"it does not reach approval: {said}"
-        return
-    entry = world.history()[-1]
-    booked = entry["usage"].get("cost_microcents", 0) + 1_000_000 * entry["usage"].get("cost_cents", 0)
-    if booked <= 0 or entry["usage"].get("source") != "provider":
-        yield f"it is booked as {entry['usage']}"
-    if name != "llm" and not (world.folder / "workspace" / "hello.txt").exists():
-        yield "the file was not written"
-    held = KEY.encode()
-    if any(held in path.read_bytes() for path in world.folder.rglob("*") if path.is_file()):
-        yield "the key lies in the job"
+    return (
+        world,
+        endpoint,
+        [(done.returncode, done.stderr.decode("utf-8", "replace")[-300:]) for done in codes],
+    )
+
+
+def _misbooked(world: World, endpoint: Endpoint, source: str) -> Iterator[str]:
+    """Yield what differs between the requests that the endpoint answered and those that were recorded."""
+    usage = world.history()[-1]["usage"]
+    booked = usage.get("cost_microcents", 0) + 1_000_000 * usage.get("cost_cents", 0)
+    exact = sum(read * INPUT_PRICE + written * OUTPUT_PRICE for read, _, written in endpoint.answered)
+    if (booked, usage.get("source"), usage.get("calls")) != (exact, source, len(endpoint.answered)):
+        yield f"{len(endpoint.answered)} requests that cost {exact} are booked as {usage}"
+    models = {request["body"].get("model") or request["path"] for request in endpoint.requests}
+    if len(models) != 1:
+        yield f"it asked several models: {models}"
+    if not all(any(KEY in value for value in request["headers"].values()) for request in endpoint.requests):
+        yield "a request without the key of the model"
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8", "replace") if path.exists() else ""
 
 
 def _run(
@@ -262,4 +327,4 @@ def _processes(file: str) -> Iterator[tuple[str, str]]:
             continue
 
 
-CASES = tuple(Case(name, "runs", 13 if name in TOOLLESS else 14, program_case(name)) for name in RECIPES)
+CASES = tuple(Case(name, "runs", 14 if name in TOOLLESS else 15, program_case(name)) for name in RECIPES)

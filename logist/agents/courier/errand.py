@@ -27,6 +27,7 @@ from logist.core.secrets.redact import redact
 from logist.core.text.surrogates import replace_surrogates
 from logist.errors import Damaged, LogistError
 from logist.store import JobDir
+from logist.store.call_rates import CallRates
 from logist.store.progress import Activity
 
 HEARD = 1 << 14
@@ -52,8 +53,10 @@ class ProgramErrand:
         secrets: list[str],
         place: Workplace,
         ledger: ExchangeLedger | None = None,
+        rates: CallRates | None = None,
     ) -> None:
         self.job, self.ask, self.api_key, self.place, self.ledger = job, ask, api_key, place, ledger
+        self.rates = rates
         self.secrets = [*secrets, api_key] if api_key else secrets
         self.stopped = self.sent = False
         self.redactions = 0
@@ -130,7 +133,7 @@ class ProgramErrand:
         if self.ledger is not None:
             with suppress(Damaged):  # the gate refuses the first request
                 self.ledger.release(1)
-        records = GateRecords(self.job, self.ask, self.ledger, self.secrets, self.progress)
+        records = GateRecords(self.job, self.ask, self.ledger, self.secrets, self.progress, self.rates)
         self.gated = GatedRun(self.ask, provider, self.api_key, records)
         return self.gated
 

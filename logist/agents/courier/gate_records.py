@@ -234,9 +234,9 @@ class GateRecords:
             return "calls that are running have reserved what is left of the cost limit"
         requests = format_count(self.count, "request")
         text = f"after {requests} of {self.ask.agent}, the next one could cost more than"
-        if self._fit(request, room.own) is None:
-            return self._end_run("limit", f"{text} the job has left")
-        return self._end_run("shared_limit", f"{text} {self.ask.shares_limits_of} and its jobs have left")
+        if self._fit(request, room.shared) is None:
+            return self._end_run("shared_limit", f"{text} {self.ask.shares_limits_of} and its jobs have left")
+        return self._end_run("limit", f"{text} the job has left")
 
     def _end_run(self, reason: Reason, message: str) -> GateRefusal:
         """Refuse this request and all later ones of the run."""

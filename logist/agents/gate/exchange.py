@@ -67,7 +67,7 @@ class Program(Protocol):
         """Send a piece of the answer."""
         ...
 
-    def finish(self) -> None:
+    def end_answer(self) -> None:
         """End the answer."""
         ...
 
@@ -274,7 +274,7 @@ class Exchange:
         self._end(answer, file)
         if self._held:
             program.send_piece(bytes(self._held))
-        program.finish()
+        program.end_answer()
 
     def _drain(self, response: httpx.Response, pieces: Iterator[bytes]) -> None:
         """Read what follows the last event, so that the connection can be used again."""
@@ -300,7 +300,7 @@ class Exchange:
         self._end(answer, file)
         if self._has_program_begun and answer.failure is None:
             program.send_piece(bytes(self._held))
-            program.finish()
+            program.end_answer()
         elif self._has_program_begun:
             program.hang_up()
         elif answer.failure is not None:

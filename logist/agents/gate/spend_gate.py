@@ -52,6 +52,8 @@ class SpendGate:
         self.recorder, self.ask, self.api_key, self.deadline = recorder, ask, api_key, deadline
         self.fault: BaseException | None = None
         """Why nothing is forwarded any more: the recorder or the disk failed."""
+        self.port = 0
+        """The port of the address."""
         self._token = token.encode()
         self._client = httpx.Client(
             verify=direct.get_tls(ask.provider.base_url),
@@ -71,19 +73,14 @@ class SpendGate:
 
     def start(self) -> str:
         """Begin to listen on 127.0.0.1; return the address, without a path."""
-        assert not self._listeners, "a gate is started once"
+        assert not self.port, "a gate is started once"
         listener = socket.socket()
         # Without SO_REUSEADDR and SO_REUSEPORT: nothing else can listen on this port.
         listener.bind(("127.0.0.1", 0))
         listener.listen(MOST_CONNECTIONS)
+        self.port = listener.getsockname()[1]
         self.listen_on(listener)
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def port(self) -> int:
-        """The port of the address."""
-        port: int = self._listeners[0].getsockname()[1]
-        return port
 
     def listen_on(self, listener: socket.socket) -> None:
         """Also accept connections on another listening socket, such as one of a network namespace; it is closed with the
@@ -103,7 +100,7 @@ class SpendGate:
         """
         with self._changed:
             self._is_closed = True
-            listeners, self._listeners = self._listeners, self._listeners[:1]
+            listeners, self._listeners = self._listeners, []
         for listener in listeners:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
@@ -177,9 +174,9 @@ class SpendGate:
         except RequestRefused:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is: what isn't recorded must not go on
-            program.hang_up()
             if not self._is_closed:
                 self.note_fault(error)
+            program.hang_up()
 
     def forward_free(
         self, body: bytes, url: str, headers: Mapping[str, str], form: Format, program: ProgramConnection

@@ -28,6 +28,13 @@ PATHS = {
     "messages": "/v1/messages",
     "gemini": "/v1beta/models/real:generateContent",
 }
+SCHEMA: Json = {"type": "object", "properties": {"command": {"type": "string"}}}
+TOOLS: dict[str, list[Json]] = {
+    "chat": [{"type": "function", "function": {"name": "Bash", "parameters": SCHEMA}}],
+    "responses": [{"type": "function", "name": "Bash", "parameters": SCHEMA}],
+    "messages": [{"name": "Bash", "input_schema": SCHEMA}],
+    "gemini": [{"functionDeclarations": [{"name": "Bash", "parameters": SCHEMA}]}],
+}
 STREAM_PATHS = PATHS | {"gemini": "/v1beta/models/real:streamGenerateContent?alt=sse"}
 TEXT = "Say something about gates."
 BODIES: dict[str, Json] = {
@@ -159,10 +166,9 @@ def send(
 ) -> Got:
     given = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
     connection.request(method, path, body, given | (headers or {}))
-    response = connection.getresponse()
-    return Got(
-        response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
-    )
+    with connection.getresponse() as response:
+        fields = {name.lower(): value for name, value in response.getheaders()}
+        return Got(response.status, fields, response.read())
 
 
 def make_ask(url: str, **more: Any) -> Ask:

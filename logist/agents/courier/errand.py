@@ -5,14 +5,13 @@ and reads its output when it has ended.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from logist.agents import sandbox
-from logist.agents.courier import booking, shared_limits
+from logist.agents.courier import booking
 from logist.agents.courier.gate_records import GateRecords
 from logist.agents.courier.gated_run import LAST_SECONDS, GatedRun
 from logist.agents.courier.reporting import ProgressReport, redact_window
@@ -118,23 +117,13 @@ class ProgramErrand:
             deadline_seconds=ask.deadline_seconds,
             name=self.job.id,
             role=ask.role,
-            allowance_microcents=self._find_allowance(),
+            # With a gate, a program's own limit would only stop it at another cost, by prices of its own.
+            allowance_microcents=ask.allowance_microcents if ask.provider is None else None,
             path=self.place.environment.get("PATH", "/usr/bin:/bin"),
             proxies=read_proxies(self.place.environment)
             if ask.provider is None
             else read_gate_proxies(self.place.environment, network=ask.work.network),
         )
-
-    def _find_allowance(self) -> int | None:
-        """Return what the run may cost, for programs that have such an option; with a gate, what is left of all limits now."""
-        ask = self.ask
-        if ask.provider is None or ask.allowance_microcents is None:
-            return ask.allowance_microcents
-        jobs_dir = Path(os.path.realpath(self.job.path)).parent
-        shared = shared_limits.list_shared_limits(jobs_dir, self.job.id, ask.shares_limits_of)
-        budget = None if self.ledger is None else self.ledger.find_room(1)
-        rooms = [ask.allowance_microcents, *(each.remaining_microcents for each in shared)]
-        return max(0, min([*rooms, *([] if budget is None else [budget])]))
 
     def _open_gate(self, provider: Provider) -> GatedRun:
         """Open the gate; from now on, each request is a call of its own."""

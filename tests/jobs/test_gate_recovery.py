@@ -18,6 +18,7 @@ from logist.core.money.budgets import Account, BookedCall, Cost, Sums
 from logist.errors import Damaged
 from logist.jobs.base import budgets
 from logist.jobs.base.session import load_session
+from logist.jobs.doctor import job_checks
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import stop_costs
 from logist.store import JobDir, inflight
@@ -172,6 +173,15 @@ def test_other_jobs_of_the_family_see_what_a_running_program_has_spent_and_reser
     assert totals.get_microcents(at_work.paid) == COST
     cut_off = shared_limits._sum_in_flight(calls, is_at_work=False)
     assert totals.get_microcents(cut_off.unsettled) == COST + RESERVED
+
+
+@pytest.mark.parametrize(("sent", "words"), [(False, "was cut off"), (True, "they are in doubt")])
+def test_doctor_says_what_a_run_has_left(b: Bench, *, sent: bool, words: str) -> None:
+    run_in_flight(b)
+    make_request(b, 1, response=answer())
+    make_request(b, 2, sent=sent)
+    findings = job_checks.examine(b.project, b.project.open_job("j"), deep=False)
+    assert [finding for finding in findings if words in finding.message]
 
 
 def test_a_run_of_an_earlier_version_is_collected_as_before(b: Bench) -> None:

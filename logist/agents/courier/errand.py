@@ -117,7 +117,7 @@ class ProgramErrand:
             deadline_seconds=ask.deadline_seconds,
             name=self.job.id,
             role=ask.role,
-            # With a gate, a program's own limit would only stop it at another cost, by prices of its own.
+            # With the gate, the program needs no limit of its own: it may use other prices, and stop too early.
             allowance_microcents=ask.allowance_microcents if ask.provider is None else None,
             path=self.place.environment.get("PATH", "/usr/bin:/bin"),
             proxies=read_proxies(self.place.environment)

@@ -85,9 +85,11 @@ class ProgramErrand:
         began = time.monotonic()
         try:
             ended = self._start_program(invocation)
-        except LogistError as error:  # it never ran
-            self._close_gate()
-            self._save_record(self._build_record(_make_failed_reply(str(error))))
+        except LogistError as error:  # it never ran, unless its requests say otherwise
+            self._close_gate(LAST_SECONDS)
+            self._save_record(
+                self._build_record(self._make_unstarted_reply(str(error), time.monotonic() - began))
+            )
             return
         self._close_gate(LAST_SECONDS)
         seconds = time.monotonic() - began
@@ -242,6 +244,13 @@ class ProgramErrand:
             warnings=(*result.warnings, *denied, *warnings),
             session=result.session,
         )
+
+    def _make_unstarted_reply(self, message: str, seconds: float) -> Reply:
+        """Return the reply of a program that could not be started, or whose sandbox was killed while it worked."""
+        if self.gated is None or not self.gated.records.count:
+            return _make_failed_reply(message)
+        error = TransportError(kind=ErrorKind.TRANSIENT, message=message)
+        return Reply(error=error, usage=self.gated.build_usage(None, round(seconds, 3)))
 
     def _build_record(self, reply: Reply) -> JsonObject:
         """Return the reply as it may be written to a file: valid text without

@@ -94,7 +94,7 @@ class GateRecords:
         """The name of the budget, if it is one."""
         self.refusals_in_a_row = 0
         self.last_refusal: GateRefusal | None = None
-        self._texts = RequestTexts()
+        self._texts = RequestTexts(lambda text: redact(text, self.secrets))
         self._open: dict[int, _OpenRequest] = {}
         self._closed = False
         self._changed = Condition()
@@ -264,13 +264,12 @@ class GateRecords:
     def _record(self, request: GateRequest, fitted: int, body: bytes) -> Admission:
         k = self.count + 1
         reserved = money.compute_highest_cost(self.ask.model, request.input_tokens, fitted)
-        text, _ = redact(booking.repair_surrogates(body.decode("utf-8", "replace")), self.secrets)
         record = {
             "format": request.format,
             "stream": request.stream,
             "max_output_tokens": fitted,
             "reserved_microcents": reserved,
-            "body": self._texts.shorten(k, text).to_json(),
+            "body": self._texts.shorten(k, body.decode("utf-8", "replace")).to_json(),
         }
         inflight.begin_exchange(self.folder, k, record)
         self.count, self.refusals_in_a_row = k, 0

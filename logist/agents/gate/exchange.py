@@ -30,6 +30,7 @@ from logist.agents.gate.paid_requests import PaidRequest
 from logist.agents.gate.recorder import Admission, Format, GateEnd, GateRecorder
 from logist.agents.gate.responses_reader import ResponsesReader
 from logist.core.model import ErrorKind, JsonObject, TransportError
+from logist.store import files
 
 LONGEST_EVENT = 16 << 20
 """Bytes of one event of a stream; the last one of a response repeats the whole answer."""
@@ -40,9 +41,11 @@ LONGEST_TEXT = 1 << 20
 LONGEST_HELD = 1 << 20
 """Bytes that are held back at the end of a stream, until its cost is known."""
 PIECE = 1 << 16
+"""Bytes that are unpacked at once, if the answer is compressed."""
 DRAIN_SECONDS = 1.0
 """Seconds in which a server ends an answer after its last event, so that the connection can be used again."""
 
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _FAILURES: dict[str, int] = {
     ErrorKind.TIMEOUT: refusals.GATEWAY_TIMEOUT,
     ErrorKind.OUTAGE: refusals.BAD_GATEWAY,
@@ -114,13 +117,10 @@ class Exchange:
         self._has_program_begun = False
 
     def run(self, client: httpx.Client, program: Program) -> None:
-        """Forward the request, and pass on the answer. Raises what the recorder raises, and OSError for the stream file."""
+        """Forward the request, and pass on the answer. Raises what the recorder raises, and StorageError for the stream file."""
         body = self._paid.build(self._admission.max_output_tokens)
-        file = os.open(
-            self._admission.stream_file,
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW,
-            0o600,
-        )
+        with files.convert_os_errors(self._admission.stream_file):
+            file = os.open(self._admission.stream_file, _APPEND, 0o600)
         try:
             self._mark_sent()
             self._forward(client, body, file, program)
@@ -171,7 +171,8 @@ class Exchange:
         for data in _decompress(response):
             piece = data.replace(self._secret, b"***") if self._secret and self._secret in data else data
             self._call.received += len(piece)
-            _write(file, piece)
+            with files.convert_os_errors(self._admission.stream_file):
+                _write(file, piece)
             yield piece
             if time.monotonic() > self._deadline:
                 raise httpx.ReadTimeout("the time of the step is over")
@@ -314,7 +315,8 @@ class Exchange:
 
     def _end(self, answer: ModelAnswer, file: int) -> None:
         """Put the answer and its end on disk. Raises _Stopped if the gate has ended the exchange meanwhile."""
-        os.fsync(file)
+        with files.convert_os_errors(self._admission.stream_file):
+            files.fsync(file, self._admission.stream_file)
         if not self._settle(answer):
             raise _Stopped
 

@@ -61,7 +61,8 @@ class MemoryRecorder:
         """What `admit` does: refuse, or allow that many tokens; it allows everything if there is nothing left."""
         self.failing: set[str] = set()
         """The methods that raise."""
-        self.on_end: Callable[[int], None] = lambda k: None
+        self.on_sent: Callable[[], object] = lambda: None
+        self.on_end: Callable[[int], object] = lambda k: None
 
     def admit(self, request: GateRequest, build: Callable[[int], bytes]) -> Admission | GateRefusal:
         with self.lock:
@@ -80,6 +81,7 @@ class MemoryRecorder:
         assert (self.directory / f"{k}.stream").exists()
         with self.lock:
             self.events.append(("sent", k))
+        self.on_sent()
 
     def end(self, k: int, end: GateEnd) -> None:
         self._fail("end")
@@ -189,7 +191,7 @@ def open_gate(url: str, directory: Path, *, seconds: float = SECONDS, **more: An
         gate.close(0.0)
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end, "it never happened"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import os
 import socket
 import threading
 import zlib
@@ -19,6 +20,7 @@ from logist.agents.clients.answers import Tokens
 from logist.agents.gate import exchange, program_connection, spend_gate
 from logist.agents.gate.recorder import GateEnd, GateRefusal
 from logist.core.model import ErrorKind
+from logist.errors import StorageError
 from tests.endpoint import Endpoint
 from tests.raw_server import END, Piece, RawServer
 from tests.shell.agents.gate_bench import (
@@ -126,7 +128,7 @@ def test_the_end_of_a_stream_waits_until_it_is_recorded(tmp_path: Path, form: st
     """All that comes before the event with which the answer is complete is passed on at once."""
     recorded = threading.Event()
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
-        bench.recorder.on_end = lambda k: recorded.wait(SECONDS) and None
+        bench.recorder.on_end = lambda k: recorded.wait(SECONDS)
         got = bytearray()
         ending = {
             "chat": b'"stop"',
@@ -375,7 +377,7 @@ def test_a_server_that_trickles_ends_with_the_time_of_the_step(tmp_path: Path) -
         assert describe_failure(bench.recorder.wait_for_end()) == (ErrorKind.TIMEOUT, True)
 
 
-def test_an_endless_event_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_event_is_cut(tmp_path: Path) -> None:
     body = b"data: " + b"x" * (exchange.LONGEST_EVENT + 1000)
     with RawServer(sse(body)) as server, open_gate(server.url, tmp_path) as bench:
         with pytest.raises(http.client.IncompleteRead):
@@ -394,13 +396,13 @@ def test_a_refusal_has_the_form_of_the_format(tmp_path: Path, form: str) -> None
     assert got.status == 400
     assert got.headers["content-type"] == "application/json"
     assert got.json["error"]["message"] == "the job has $0.01 left: raise its limit"
-    expected = {
+    fields: dict[str, Json] = {
         "chat": {"type": "invalid_request_error", "param": None, "code": "logist_limit"},
         "responses": {"type": "invalid_request_error", "param": None, "code": "logist_limit"},
         "messages": {"type": "invalid_request_error"},
         "gemini": {"code": 400, "status": "FAILED_PRECONDITION"},
-    }[form]
-    assert expected.items() <= got.json["error"].items()
+    }
+    assert fields[form].items() <= got.json["error"].items()
     assert ("type" in got.json) is (form == "messages")
     assert bench.recorder.refusals == [GateRefusal("limit", "the job has $0.01 left: raise its limit")]
     assert bench.recorder.events == []
@@ -778,10 +780,31 @@ def test_nothing_more_is_forwarded_if_the_recorder_fails(tmp_path: Path, method:
     assert len(endpoint.requests) == (1 if method == "end" else 0)
 
 
-def test_nothing_is_passed_on_that_is_not_on_disk(tmp_path: Path) -> None:
+def test_a_stream_file_is_not_opened_through_a_link(tmp_path: Path) -> None:
     with RawServer(sse(CHAT_STREAM)) as server, open_gate(server.url, tmp_path) as bench:
-        Path(tmp_path / "1.stream").symlink_to("/dev/full")
+        Path(tmp_path / "1.stream").symlink_to("/dev/null")
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             bench.ask("chat", stream=True)
-    assert isinstance(bench.gate.fault, OSError)
-    assert server.asked == []  # a link is not followed
+    assert isinstance(bench.gate.fault, StorageError)
+    assert server.asked == []
+
+
+def test_nothing_is_passed_on_that_is_not_on_disk(tmp_path: Path) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    with RawServer(sse(CHAT_STREAM)) as server, open_gate(server.url, tmp_path) as bench:
+        bench.recorder.on_sent = lambda: replace_descriptor(full, tmp_path / "1.stream")
+        with bench.open_raw() as raw:
+            raw.sendall(build_request("chat", stream=True))
+            assert b"data:" not in receive_all(raw)
+        until(lambda: bench.gate.fault)
+        assert "No space left" in str(bench.gate.fault)
+        assert bench.ask("chat").status == 400
+    assert bench.recorder.ends == {}  # in doubt: it may be billed
+    os.close(full)
+
+
+def replace_descriptor(other: int, path: Path) -> None:
+    """Let the open file of this process at a path be another one, as if the disk were full."""
+    for name in os.listdir("/proc/self/fd"):
+        if os.path.realpath(f"/proc/self/fd/{name}") == str(path):
+            os.dup2(other, int(name))

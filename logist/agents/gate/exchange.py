@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from io import StringIO
-from threading import Lock, Timer
+from threading import Lock
 from typing import Protocol
 
 import httpx
@@ -27,6 +26,7 @@ from logist.agents.clients.messages import MessageReader
 from logist.agents.gate import refusals
 from logist.agents.gate.gemini_reader import GeminiReader
 from logist.agents.gate.paid_requests import PaidRequest
+from logist.agents.gate.patience import Patience
 from logist.agents.gate.recorder import Admission, Format, GateEnd, GateRecorder
 from logist.agents.gate.responses_reader import ResponsesReader
 from logist.core.model import ErrorKind, JsonObject, TransportError
@@ -42,8 +42,6 @@ LONGEST_HELD = 1 << 20
 """Bytes that are held back at the end of a stream, until its cost is known."""
 PIECE = 1 << 16
 """Bytes that are unpacked at once, if the answer is compressed."""
-DRAIN_SECONDS = 1.0
-"""Seconds in which a server ends an answer after its last event, so that the connection can be used again."""
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _FAILURES: dict[str, int] = {
@@ -99,9 +97,11 @@ class Exchange:
         headers: Mapping[str, str],
         secret: str | None,
         deadline: float,
+        patience: Patience,
     ) -> None:
         self._paid, self._admission, self._recorder = paid, admission, recorder
         self._url, self._headers, self._deadline = url, headers, deadline
+        self._patience = patience
         self._secret = secret.encode() if secret else b""
         self._reader = _READERS[paid.target.format](LONGEST_TEXT)
         secrets = [secret] if secret else []
@@ -283,13 +283,9 @@ class Exchange:
         connection = stream.get_extra_info("socket") if stream is not None else None
         if connection is None:
             return
-        timer = Timer(DRAIN_SECONDS, _shut_down, (connection,))
-        timer.daemon = True
-        timer.start()
-        with suppress(httpx.HTTPError, OSError, zlib.error):
+        with suppress(httpx.HTTPError, OSError, zlib.error), self._patience.limit(connection):
             for _ in pieces:
                 pass
-        timer.cancel()
 
     def _fail(self, error: Exception, file: int, program: Program) -> None:
         if self._is_over:  # the answer was complete, and only what follows it is missing
@@ -379,8 +375,3 @@ def _write(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _shut_down(connection: socket.socket) -> None:
-    with suppress(OSError):  # not by the method of a TLS socket, which isn't made for two threads
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)

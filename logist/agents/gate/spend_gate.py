@@ -21,6 +21,7 @@ from logist.agents.clients.messages import VERSION
 from logist.agents.gate import refusals
 from logist.agents.gate.exchange import Exchange, choose_headers
 from logist.agents.gate.paid_requests import PaidRequest, RequestRefused
+from logist.agents.gate.patience import Patience
 from logist.agents.gate.program_connection import ConnectionUnusable, ProgramConnection
 from logist.agents.gate.recorder import Format, GateRecorder, GateRefusal
 from logist.agents.protocol import Ask
@@ -62,6 +63,7 @@ class SpendGate:
             ),
             headers={"accept-encoding": "identity"},
         )
+        self._patience = Patience()
         self._listeners: list[socket.socket] = []
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
         self._changed = Condition()
@@ -119,6 +121,7 @@ class SpendGate:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._client.close()
+        self._patience.end()
 
     def is_closed(self) -> bool:
         """Whether the run has ended."""
@@ -159,7 +162,9 @@ class SpendGate:
                 assert refusal is not None
                 self.refuse(paid.target.format, refusal, program)
                 return
-            exchange = Exchange(paid, admission, self.recorder, url, headers, self.api_key, self.deadline)
+            exchange = Exchange(
+                paid, admission, self.recorder, url, headers, self.api_key, self.deadline, self._patience
+            )
             with self._changed:
                 if self._is_closed:
                     program.hang_up()

@@ -7,6 +7,8 @@ import http.client
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -36,6 +38,7 @@ from tests.shell.agents.gate_bench import (
     send,
     until,
 )
+from tests.support import ROOT
 
 Json = dict[str, Any]
 
@@ -808,3 +811,46 @@ def replace_descriptor(other: int, path: Path) -> None:
     for name in os.listdir("/proc/self/fd"):
         if os.path.realpath(f"/proc/self/fd/{name}") == str(path):
             os.dup2(other, int(name))
+
+
+LONG_STREAM = """
+import http.client, json, resource, sys
+from pathlib import Path
+from tests.raw_server import RawServer
+from tests.shell.agents.gate_bench import BODIES, PATHS, TOKEN, open_gate
+from tests.shell.agents.test_gate import CHAT_STREAM, chat_event, sse, stream_of
+
+def read(bench):
+    connection = bench.connect()
+    body = json.dumps(BODIES["chat"] | {"stream": True}).encode()
+    connection.request("POST", PATHS["chat"], body, {"authorization": f"Bearer {TOKEN}"})
+    response, size = connection.getresponse(), 0
+    while piece := response.read(65536):
+        size += len(piece)
+    return size
+
+def answer():
+    yield sse(b"")
+    block = stream_of(chat_event("word " * 40), end=b"") * 200
+    for _ in range(next(megabytes) * 1_000_000 // len(block)):
+        yield block
+    yield CHAT_STREAM
+
+megabytes = iter((3, 100))
+with RawServer(answer) as server, open_gate(server.url, Path(sys.argv[1]), seconds=600) as bench:
+    before = (read(bench), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    after = (read(bench), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    tokens = bench.recorder.wait_for_end(2).answer.tokens
+    print(after[0], after[1] - before[1], tokens.read, len(bench.recorder.ends[2].text))
+"""
+
+
+@pytest.mark.deep
+def test_a_long_stream_takes_no_memory(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", LONG_STREAM, str(tmp_path)]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=ROOT)
+    size, kilobytes, read, kept = map(int, done.stdout.split())
+    assert size > 99_000_000
+    assert kilobytes < 8_000
+    assert (read, kept) == (10, exchange.LONGEST_TEXT)
+    assert (tmp_path / "2.stream").stat().st_size > size

@@ -118,7 +118,7 @@ class Exchange:
 
     def run(self, client: httpx.Client, program: Program) -> None:
         """Forward the request, and pass on the answer. Raises what the recorder raises, and StorageError for the stream file."""
-        body = self._paid.build(self._admission.max_output_tokens)
+        body = self._paid.take_body(self._admission.max_output_tokens)
         with files.convert_os_errors(self._admission.stream_file):
             file = os.open(self._admission.stream_file, _APPEND, 0o600)
         try:
@@ -244,6 +244,9 @@ class Exchange:
         if not is_ending and event.data != "[DONE]":
             program.send_piece(event.raw)
             return
+        if self._paid.target.format == "gemini":  # some models mark each piece as the last one
+            program.send_piece(bytes(self._held))
+            self._held.clear()
         self._held += event.raw
         if len(self._held) > LONGEST_HELD:
             raise OverflowError("the answer continues after its end")

@@ -92,6 +92,7 @@ class MemoryRecorder:
         self.on_end(k)
 
     def count_refusal(self, refusal: GateRefusal) -> None:
+        self._fail("count_refusal")
         with self.lock:
             self.refusals.append(refusal)
 
@@ -176,7 +177,8 @@ def send(
 def make_ask(url: str, **more: Any) -> Ask:
     name, context = more.pop("name", "custom"), more.pop("context_window", None)
     model = Model(name="m", provider_model=f"{name}/real", max_output_tokens=800, context_window=context)
-    provider = Provider(name=name, base_url=url, model="real")
+    protocol = more.pop("protocol", "openai")
+    provider = Provider(name=name, base_url=url, protocol=protocol, model="real")
     return Ask(request=Request(prompt="p"), model=model, role="r", provider=provider, **more)
 
 

@@ -459,7 +459,7 @@ def test_the_token_may_be_where_a_format_has_its_key(tmp_path: Path, name: str) 
         got = bench.send("POST", path, json.dumps(BODIES["gemini"]).encode(), headers)
     assert got.status == 200
     assert TOKEN not in json.dumps(endpoint.requests)
-    assert endpoint.requests[0]["headers"]["x-goog-api-key"] == KEY
+    assert KEY in json.dumps(endpoint.requests[0]["headers"])
 
 
 @pytest.mark.parametrize(
@@ -672,7 +672,13 @@ def test_many_programs_at_once(tmp_path: Path) -> None:
 
 def test_headers_of_the_program_that_matter_are_forwarded(tmp_path: Path) -> None:
     headers = {"anthropic-beta": "a-b", "User-Agent": "prog/1", "cookie": "x=y", "x-forwarded-for": "1.2.3.4"}
-    headers |= {"openai-organization": "org", "proxy-authorization": "Basic x", "te": "trailers"}
+    headers |= {
+        "authorization": "",
+        "x-api-key": TOKEN,
+        "openai-organization": "org",
+        "proxy-authorization": "Basic x",
+        "te": "trailers",
+    }
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
         bench.send("POST", PATHS["messages"], json.dumps(BODIES["messages"]).encode(), headers)
     sent = endpoint.requests[0]["headers"]
@@ -690,6 +696,83 @@ def test_headers_of_the_program_that_matter_are_forwarded(tmp_path: Path) -> Non
         "te",
         "authorization",
     } & set(sent)
+
+
+@pytest.mark.parametrize("form", ["messages", "gemini", "chat"])
+def test_the_key_is_where_the_program_had_the_token(tmp_path: Path, form: str) -> None:
+    """Servers that imitate a provider may want it there."""
+    body = json.dumps(BODIES[form]).encode()
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
+        bench.send("POST", PATHS[form], body)
+        bench.send("POST", PATHS[form], body, {"authorization": "", "api-key": TOKEN})
+        bench.send("POST", PATHS[form], body, {"x-api-key": TOKEN, "x-goog-api-key": TOKEN})
+    usual = {"messages": "x-api-key", "gemini": "x-goog-api-key", "chat": "authorization"}[form]
+    sent = [request["headers"] for request in endpoint.requests]
+    assert [
+        KEY in headers.get(name, "")
+        for headers, name in zip(sent, ("authorization", "api-key", usual), strict=True)
+    ] == [True] * 3
+    assert [str(headers).count(KEY) for headers in sent] == [1, 1, 1]
+
+
+def test_anthropic_itself_gets_the_key_as_it_wants_it(tmp_path: Path) -> None:
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path, protocol="anthropic") as bench:
+        bench.ask("messages")
+    headers = endpoint.requests[0]["headers"]
+    assert (headers["x-api-key"], headers.get("authorization")) == (KEY, None)
+
+
+def test_a_model_may_mark_each_piece_as_the_last_one(tmp_path: Path) -> None:
+    pieces = [
+        {"candidates": [{"content": {"parts": [{"text": f"{number} "}]}, "finishReason": "STOP"}],
+         "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": number, "totalTokenCount": 10 + number}}
+        for number in range(1, 4)
+    ]  # fmt: skip
+    body = stream_of(*pieces, end=b"")
+    with RawServer(sse(body)) as server, open_gate(server.url, tmp_path) as bench:
+        assert bench.ask("gemini", stream=True).body == body
+    assert bench.recorder.ends[1].text == "1 2 3 "
+    assert bench.recorder.ends[1].answer.tokens == Tokens(read=10, written=3)
+
+
+@pytest.mark.parametrize("target", ["http://api.openai.com/v1/chat/completions", "http://[", "x"])
+def test_the_gate_is_no_proxy_for_other_hosts(tmp_path: Path, target: str) -> None:
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench, bench.open_raw() as raw:
+        raw.sendall(build_request("chat").replace(PATHS["chat"].encode(), target.encode()))
+        assert receive_until(raw, b"}}").startswith(b"HTTP/1.1 404 ")
+        assert bench.gate.fault is None
+    assert endpoint.requests == []
+
+
+def test_the_body_of_a_request_that_has_none_is_no_request(tmp_path: Path) -> None:
+    smuggled = build_request("chat")
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench, bench.open_raw() as raw:
+        raw.sendall(
+            f"GET /v1/models HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(smuggled)}\r\n\r\n".encode()
+            + smuggled
+        )
+        assert receive_all(raw).count(b"HTTP/1.1 ") == 1
+    assert endpoint.requests == []
+
+
+def test_large_requests_at_once_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spend_gate, "MOST_BYTES", 1000)
+    going_on = threading.Event()
+
+    def answer() -> Iterator[Piece]:
+        going_on.wait(SECONDS)
+        yield whole(PLAIN)
+
+    large = {"messages": [{"role": "user", "content": "x" * 700}]}
+    with RawServer(answer) as server, open_gate(server.url, tmp_path) as bench:
+        asking = threading.Thread(target=bench.ask, args=("chat", large))
+        asking.start()
+        until(lambda: server.asked)
+        assert bench.ask("chat", large).status == 429
+        going_on.set()
+        asking.join(SECONDS)
+        assert bench.ask("chat", large).status == 200
+    assert [each.reason for each in bench.recorder.refusals] == ["busy"]
 
 
 # ---- the gate as a whole
@@ -768,13 +851,16 @@ def test_a_closed_gate_gives_up_what_does_not_arrive(tmp_path: Path) -> None:
     assert bench.gate.fault is None
 
 
-@pytest.mark.parametrize("method", ["admit", "mark_sent", "end"])
+@pytest.mark.parametrize("method", ["admit", "mark_sent", "end", "count_refusal"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_nothing_more_is_forwarded_if_the_recorder_fails(tmp_path: Path, method: str, stream: bool) -> None:
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
         bench.recorder.failing = {method}
-        with pytest.raises((http.client.HTTPException, ConnectionError)):
-            bench.ask("chat", stream=stream)
+        if method == "count_refusal":
+            assert bench.ask("chat", {"model": "other"}, stream=stream).status == 404
+        else:
+            with pytest.raises((http.client.HTTPException, ConnectionError)):
+                bench.ask("chat", stream=stream)
         assert isinstance(bench.gate.fault, OSError)
         bench.recorder.failing = set()
         got = bench.ask("chat")

@@ -27,6 +27,7 @@ from logist.core.model import JsonObject
 from logist.core.secrets.redact import redact
 from logist.errors import StorageError
 from logist.store import JobDir, Lock, files
+from logist.store.call_rates import CallRates
 
 LOG = "courier.log"
 
@@ -76,7 +77,8 @@ def launch_courier(
 ) -> CourierProcess:
     """Start the courier for the envelope that `begin_exchange(1, ...)` made durable, and note its pid.
 
-    `private`: {"api_key": str|null, "secrets": [str], "ledger": what `ExchangeLedger` writes}; passed through a pipe, so it is never in an argv,
+    `private`: {"api_key": str|null, "secrets": [str], "ledger": what `ExchangeLedger` writes,
+    "rates": what `CallRates` writes}; passed through a pipe, so it is never in an argv,
     environment or file. `environment` is complete: only the path of this package is added. `server`: forks the
     courier, if it can; otherwise it is a new process of Python.
     """
@@ -198,7 +200,8 @@ def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
     if ask.agent in MODEL_AGENTS:
         from logist.agents.courier.exchange import Errand
 
-        return Errand(*arguments)
+        rates = private.get("rates")
+        return Errand(*arguments, None if rates is None else CallRates.from_json(rates))
     from logist.agents.courier.errand import ProgramErrand
 
     return ProgramErrand(*arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from logist.agents import function, scripted
@@ -17,6 +18,7 @@ from logist.config.providers import find_provider
 from logist.core.machine import limits
 from logist.core.model import (
     EffectiveSpec,
+    JsonObject,
     Model,
     Permissions,
     Phase,
@@ -25,13 +27,15 @@ from logist.core.model import (
     Role,
 )
 from logist.core.text import surrogates
-from logist.errors import ProviderError, Refused, Stopped
+from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs.base import budgets
+from logist.jobs.base.call_limits import bind_call_rates
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
 from logist.jobs.turn import outages, stop_costs
 from logist.lazy_modules import load_all
+from logist.store import inflight
 
 if TYPE_CHECKING:
     from logist.agents.courier.fork_server import ForkServer, Kind
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from logist.core.permissions.tools import Tool
     from logist.core.step.step import StepPlan
     from logist.jobs.base.project import ProjectContext
+    from logist.store.call_rates import CallRates
 
 POLL_SECONDS = 0.25
 """Seconds between two checks for Ctrl-C, and for new progress, while an agent works."""
@@ -127,6 +132,13 @@ def name_provider_of(project: ProjectContext, agent: str, model: Model) -> str:
     return outages.name_provider(agent, model, _find_provider(project, agent, model))
 
 
+def bind_rates_of(project: ProjectContext, agent: str, model: Model) -> CallRates | None:
+    """Return the rate limits of the next call; None for a local agent. Raises InvalidFile for an unknown provider or model."""
+    if project.has_local_agent:
+        return None
+    return bind_call_rates(project, model, outages.name_server(model, _find_provider(project, agent, model)))
+
+
 def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
     """What the agent may do in the workspace, as the envelope has it (read as agents.protocol.AgentWork)."""
     settings = session.project.settings
@@ -176,8 +188,7 @@ def ask_function(
     been paid: the job is STUCK then, and a steward decides whether to send it again. `begun`: the request
     is on disk already.
     """
-    if session.project.stopping():
-        raise Stopped("stopped before anything was sent", exit_code=session.project.stopping())
+    raise_if_stopping(session)
     if not begun:
         session.job.begin_exchange(1, ask.data())
     load_all()  # as while a courier works
@@ -186,6 +197,14 @@ def ask_function(
     session.job.save_response(1, reply.model_dump(mode="json"))
     if ledger := budgets.bind_recorded(session, ask):
         ledger.settle(1, reply)
+
+
+def raise_if_stopping(session: Session) -> None:
+    """Raise Stopped at a stop, before a request was sent; what is reserved for it can be used by other jobs at once."""
+    if status := session.project.stopping():
+        with suppress(LogistError):  # the next step releases it, and reports what is wrong
+            budgets.settle_calls(session)
+        raise Stopped("stopped before anything was sent", exit_code=status)
 
 
 def _call_agent(session: Session, agent: Agent, ask: RecordedAsk) -> Reply:
@@ -225,8 +244,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     """
     project, job = session.project, session.job
     project.trust.require_to_run()  # also when another command than a step continues unfinished work
-    if project.stopping():
-        raise Stopped("stopped before a request was sent", exit_code=project.stopping())
+    raise_if_stopping(session)
     workspace = project.open_workspace(job)
     workspace.disarm_git()
     if workspace.why_history_is_missing:
@@ -236,12 +254,9 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     assert session.lock is not None
     name = ask.model.api_key_env
     key = project.environment.get_key(name) if name else None
-    ledger = budgets.bind_recorded(session, ask)
-    private = {
-        "api_key": key,
-        "secrets": list(project.secrets),
-        "ledger": ledger.to_json() if ledger is not None else None,
-    }
+    limits = _CourierLimits(session, ask)
+    private = {"api_key": key, "secrets": list(project.secrets), **limits.given}
+    inflight.remove_limits(job.inflight)
     watch = ProgressWatch(project, job)
     watch.skip_existing()
     process = courier.launch_courier(
@@ -253,12 +268,47 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     )
     try:
         with project.turns.pause():
-            _wait_for_courier(session, process, watch)
+            _wait_for_courier(session, process, watch, limits)
     finally:
         watch.end()
 
 
-def _wait_for_courier(session: Session, process: CourierProcess, watch: ProgressWatch) -> None:
+class _CourierLimits:
+    """The budgets and rate limits for a courier, which get to it also if the config changes while it works."""
+
+    def __init__(self, session: Session, ask: RecordedAsk) -> None:
+        self._session, self._ask = session, ask
+        self._settings = session.project.budget_settings
+        self.given = self._build()
+        """What the courier knows."""
+
+    def give_changes(self) -> None:
+        """Write the limits to a file for the courier if they have changed."""
+        settings = self._session.project.budget_settings
+        if settings is self._settings:
+            return
+        self._settings = settings
+        with suppress(
+            LogistError
+        ):  # the next step reports what is wrong; until then, the limits of before apply
+            current = self._build()
+            if current != self.given:
+                inflight.save_limits(self._session.job.inflight, current)
+                self.given = current
+
+    def _build(self) -> JsonObject:
+        ask = self._ask
+        ledger = budgets.bind_recorded(self._session, ask)
+        server = outages.name_server(ask.model, ask.provider)
+        return {
+            "ledger": ledger.to_json() if ledger is not None else None,
+            "rates": bind_call_rates(self._session.project, ask.model, server).to_json(),
+        }
+
+
+def _wait_for_courier(
+    session: Session, process: CourierProcess, watch: ProgressWatch, limits: _CourierLimits
+) -> None:
     project, job = session.project, session.job
     while not process.has_ended(POLL_SECONDS):
         if project.was_upgraded():
@@ -266,6 +316,7 @@ def _wait_for_courier(session: Session, process: CourierProcess, watch: Progress
             raise build_upgraded_error(project, job.id)
         load_all()  # an agent may take hours, and Logist be upgraded meanwhile: its modules must fit each other
         watch.show_new()
+        limits.give_changes()
         if project.stopping() == INTERRUPTED:
             watch.end()
             _interrupt_courier(session, process)

@@ -34,8 +34,8 @@ LONGEST_PAUSE = 3600.0
 """Seconds that a `Retry-After` applies to all callers; then one of them asks again."""
 PAUSED = "another call was asked to wait"
 """Why a call to a server that wants no calls is not sent."""
-LOOK_SECONDS = 0.2
-"""Seconds between two looks for a call that has ended."""
+LOOK_SECONDS, MOST_LOOK_SECONDS = 0.2, 1.0
+"""Seconds between two looks whether a call may begin: few at first, so that a hundred waiting couriers cost little later."""
 _MOST_BYTES = 1 << 20
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _LOCKING = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -55,7 +55,7 @@ class CallWait(NamedTuple):
     """Why a call may not begin now."""
 
     seconds: float
-    """Until it is worth to try again."""
+    """Until a call may begin, if that is known; a call at work may end sooner or later."""
     words: str
     """What it waits for: `openai: 4 of 4 calls at work`."""
     asked_by: str = ""
@@ -114,13 +114,15 @@ class CallRates:
         Returns None as soon as `sleep` returns False, because the caller was stopped; and a CallWait if the provider wants
         no calls for more than `longest_pause` seconds. `report` gets what it waits for before each sleep.
         """
+        longest_sleep = LOOK_SECONDS
         while True:
             outcome = self.try_begin()
             if isinstance(outcome, Permit) or (outcome.asked_by and outcome.seconds > longest_pause):
                 return outcome
             report(outcome.words)
-            if not sleep(min(outcome.seconds, 1.0)):  # a person may change or remove the state meanwhile
+            if not sleep(min(outcome.seconds, longest_sleep)):
                 return None
+            longest_sleep = min(longest_sleep * 1.5, MOST_LOOK_SECONDS)
 
     def try_begin(self) -> Permit | CallWait:
         """Return a permit for one call now, or why there is none."""
@@ -170,7 +172,7 @@ class CallRates:
                 taken, at_work = _take_slot(self._find_slots(limit), limit.concurrent)
                 if taken is None:
                     words = f"{limit.of}: {at_work} of {format_count(limit.concurrent, 'call')} at work"
-                    return CallWait(LOOK_SECONDS, words)
+                    return CallWait(MOST_LOOK_SECONDS, words)
                 slots.append(taken)
         now, buckets = self._now(), dict(state.buckets)
         for limit in self.limits:
@@ -242,25 +244,31 @@ def _take_slot(folder: Path, most: int) -> tuple[int | None, int]:
     with files.convert_os_errors(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
         directory = os.open(folder, _LOCKING)
-        free, at_work = None, 0
         try:
-            names = sorted(os.listdir(directory))
-            for name in [*names, str(len(names))]:
-                slot = os.open(name, _WRITING, 0o600, dir_fd=directory)
-                try:
-                    fcntl.flock(slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    at_work += 1
-                else:
-                    free, slot = slot, free
-                if slot is not None:
-                    os.close(slot)
+            names = os.listdir(directory)
+            slots = [_lock_slot(directory, name) for name in sorted(names)]
+            free = [slot for slot in slots if slot is not None]
+            at_work = len(slots) - len(free)
+            if not free and at_work < most:
+                name = next(name for name in map(str, range(len(names) + 1)) if name not in names)
+                free = [slot for slot in [_lock_slot(directory, name)] if slot is not None]
         finally:
             os.close(directory)
-    if free is not None and at_work >= most:
-        os.close(free)
-        free = None
-    return free, at_work
+    taken = free.pop() if free and at_work < most else None
+    for slot in free:
+        os.close(slot)
+    return taken, at_work
+
+
+def _lock_slot(directory: int, name: str) -> int | None:
+    """Return the file of a slot, locked; None if a call has it."""
+    slot = os.open(name, _WRITING, 0o600, dir_fd=directory)
+    try:
+        fcntl.flock(slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(slot)
+        return None
+    return slot
 
 
 def _load_state(path: Path, now: float) -> _State:

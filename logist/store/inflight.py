@@ -12,16 +12,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged
 from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
+from logist.regular_files import read_regular
 from logist.store import files
 
 GATE = "gate"
 """The directory of the requests of an agent program, in the directory of exchanges."""
+LIMITS = "limits"
+"""The budgets and rate limits of a config that has changed since the courier began; written by the command that waits for it."""
+_MOST_LIMITS = 1 << 22
 _NAME = compile_on_use(r"([1-9]\d{0,8})\.(request|sent|response|tools)")
 
 
@@ -73,6 +78,26 @@ def save_response(folder: Path, k: int, response: JsonObject) -> None:
 def save_tool_results(folder: Path, k: int, results: JsonObject) -> None:
     """Record the results of the tools before the model gets them."""
     files.replace_file(folder / f"{k}.tools", files.dump_json(results))
+
+
+def save_limits(folder: Path, limits: JsonObject) -> None:
+    """Write the limits that apply from the next exchange on."""
+    files.replace_file(folder / LIMITS, files.dump_json(limits))
+
+
+def read_limits(folder: Path) -> JsonObject | None:
+    """Return the changed limits; None if they have not changed."""
+    try:
+        limits = json.loads(read_regular(folder / LIMITS, _MOST_LIMITS))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return limits if isinstance(limits, dict) else None
+
+
+def remove_limits(folder: Path) -> None:
+    """Remove the limits of an earlier courier."""
+    with files.convert_os_errors(folder / LIMITS), suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(folder / LIMITS)
 
 
 def put_back_exchanges(folder: Path, turns: Iterable[tuple[JsonObject, JsonObject, JsonObject]]) -> None:

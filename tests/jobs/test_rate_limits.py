@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from logist.config.settings import Settings, resolve_model
+from logist.config.settings import CurrentSettings, Settings, resolve_model
 from logist.core.model import Status
 from logist.core.money.budgets import NOTHING, Account, Sums
 from logist.errors import InvalidFile, Stopped
@@ -210,6 +210,37 @@ def test_a_pause_between_two_turns_is_waited_for_by_the_courier_or_the_job(
         assert b.step().wait is None
     assert len(server.requests) == 2
     assert budgets.open_ledger(b.project).read().sums[Account("project")] != Sums(NOTHING)
+
+
+@pytest.mark.parametrize("changed", ["rates", "budget", "nonsense"])
+def test_limits_that_change_during_a_step_apply_to_the_next_turn(bench: MakeBench, changed: str) -> None:
+    gate = threading.Event()
+    make = turn(call("create_file", path="made.txt", content="made\n")) | {"gate": gate}
+    with Loopback(make, END) as server:
+        b = limited(bench(), server, {})
+        later: Json = {
+            "rates": {"rate_limits": {"openai": {"concurrent": 1}}},
+            "budget": {"budget": {"limits": {"few": {"calls": 1}}}},
+            "nonsense": {"rate_limits": {"opnai": {"concurrent": 1}}},
+        }
+        values = b.project.settings.model_dump(mode="json") | later[changed]
+        file = b.project.home / "config.yaml"
+        b.change(current_settings=CurrentSettings([file], lambda: Settings.model_validate(values)))
+        b.create()
+        with ThreadPoolExecutor(1) as pool:
+            step = pool.submit(b.step)
+            server.wait_for(1)
+            file.write_text("changed")
+            if changed != "nonsense":
+                waiting_for((b.project.open_job("j").inflight / "limits").exists)
+            permit = take_permit(b, server) if changed == "rates" else Permit()
+            gate.set()
+            if changed == "rates":
+                waiting_for(lambda: is_waiting(b))
+            permit.release()
+            wait = step.result().wait
+        assert (wait.budget if wait else None) == ("few" if changed == "budget" else None)
+    assert len(server.requests) == (1 if changed == "budget" else 2)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ def test_so_many_calls_are_at_work_and_a_released_one_lets_another_begin(
 ) -> None:
     permits = [begin(limit(SLOTS)) for _ in range(4)]
     assert refuse(limit(SLOTS)).words == "openai: 4 of 4 calls at work"
+    [slots] = [each for each in limit().folder.iterdir() if each.is_dir()]
+    assert len(list(slots.iterdir())) == 4
     permits[2].release()
     permits[2].release()  # harmless
     begin(limit(SLOTS))

@@ -53,7 +53,7 @@ from logist.core.secrets.redact import redact
 from logist.core.text.counts import format_count
 from logist.errors import Damaged, StorageError
 from logist.quick_dataclass import dataclass
-from logist.store import JobDir
+from logist.store import JobDir, inflight
 from logist.store.call_rates import PAUSED, CallRates, CallWait, Permit
 from logist.store.ledger import BudgetRefusal
 from logist.store.progress import Activity
@@ -272,6 +272,7 @@ class Errand:
         Waits if it would fit once the running calls of other jobs have ended. Begins nothing after `stop`.
         """
         ask, at = self.ask, self.at
+        self._read_changed_limits()
         while not self.stopped:
             # Reading what is left of the limits and recording the reservation happen under one lock for all
             # jobs of the family. Otherwise two jobs could both reserve the last dollar.
@@ -302,6 +303,17 @@ class Errand:
                 self.progress.report(Activity.WAITING, words="calls of other jobs that share its cost limit")
             self._sleep_unless_stopped(LOOK_SECONDS)
         return None
+
+    def _read_changed_limits(self) -> None:
+        """Use the budgets and rate limits of the config as it is now; those of before if what is written is not valid."""
+        limits = inflight.read_limits(self.job.inflight)
+        if limits is not None and self.ledger is not None:
+            with suppress(KeyError, TypeError, ValueError):
+                ledger, rates = (
+                    ExchangeLedger.from_json(limits["ledger"]),
+                    CallRates.from_json(limits["rates"]),
+                )
+                self.ledger, self.rates = ledger, rates
 
     def _reserve_in_ledger(self, k: int, room: int | None) -> BudgetRefusal | None:
         """Reserve the exchange that comes next in the ledger of the project; with less output, if that is necessary."""

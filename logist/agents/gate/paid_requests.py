@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from logist.agents.clients import chat
@@ -55,6 +56,8 @@ _LIMITS: dict[Format, tuple[str, ...]] = {
     "messages": ("max_tokens",),
     "gemini": ("maxOutputTokens",),
 }
+MOST_VALUES = 2_000_000
+"""Values in the JSON of a request: each takes far more memory than its bytes."""
 _LEAST_THINKING = 1024
 """The lowest `budget_tokens` that Anthropic accepts."""
 _LONGEST_NAME = 100
@@ -76,6 +79,15 @@ class PaidRequest:
     def __init__(self, ask: Ask, target: Target, data: bytes) -> None:
         """Raises RequestRefused."""
         self.ask, self.target = ask, target
+        self.max_output_tokens = 0
+        self.hides_usage = False
+        """Whether the program didn't ask for the usage in the stream, so it doesn't get it."""
+        self._built: tuple[int, bytes] | None = None
+        with _refuse_odd_forms():
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        target = self.target
         self._body = parse_body(data)
         if target.format == "gemini":
             self._body = _normalize_gemini(self._body)
@@ -86,18 +98,16 @@ class PaidRequest:
         _check_fields(target.format, self._body)
         _check_tools(target.format, self._body)
         self._shorten_caching()
-        self.hides_usage = False
-        """Whether the program didn't ask for the usage in the stream, so it doesn't get it."""
         if target.format == "chat" and self.stream:
             self._ask_for_usage()
         self.max_output_tokens = self._read_limit()
-        self._built: tuple[int, bytes] | None = None
 
     def describe(self) -> GateRequest:
         """Return what decides whether it may be forwarded. Raises RequestRefused if nothing bounds its cost."""
-        model, size = self.ask.model, len(self.build(self.max_output_tokens))
+        model, size = self.ask.model, self.measure()
         try:
-            tokens = bound_input(self.target.format, self._body, size, model.context_window)
+            with _refuse_odd_forms():
+                tokens = bound_input(self.target.format, self._body, size, model.context_window)
         except UnboundedRequest as error:
             advice = f"; set models.{model.name}.context_window" if "context window" in str(error) else ""
             raise RequestRefused(f"the cost of this request can't be bounded: {error}{advice}") from None
@@ -109,6 +119,16 @@ class PaidRequest:
         if self._built is None or self._built[0] != limit:
             self._built = limit, encode_body(self._body | self._build_limits(limit))
         return self._built[1]
+
+    def take_body(self, max_output_tokens: int) -> bytes:
+        """Return the body to forward, and forget the request: it may be large, and its answer may take long."""
+        body = self.build(max_output_tokens)
+        self._body, self._built = {}, None
+        return body
+
+    def measure(self) -> int:
+        """Return how many bytes are forwarded, as the program asked for them."""
+        return len(self.build(self.max_output_tokens))
 
     def _check_model(self) -> None:
         assert self.ask.provider is not None
@@ -170,8 +190,19 @@ class PaidRequest:
                 control.pop("ttl", None)
 
 
+@contextmanager
+def _refuse_odd_forms() -> Iterator[None]:
+    """Refuse a request with a text where a list belongs, and so on: the provider would refuse it, too."""
+    try:
+        yield
+    except (TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise RequestRefused(f"the request has an unexpected form: {error}") from None
+
+
 def parse_body(data: bytes) -> JsonObject:
     """Return the JSON object in the body of a request. Raises RequestRefused for anything else."""
+    if sum(map(data.count, (b"[", b"{", b","))) > MOST_VALUES:
+        raise RequestRefused(f"the request has more than {MOST_VALUES:,} values")
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:

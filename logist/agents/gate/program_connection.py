@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from logist.agents.gate import refusals
 from logist.agents.gate.paid_requests import (
@@ -78,8 +78,10 @@ class ProgramConnection(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer which models there are: the model of the step."""
-        path = urlsplit(self.path).path
+        path = self._split_path().path
         target = find_target(path)
+        if self.headers.get("content-length") or self.headers.get("transfer-encoding"):
+            self.close_connection = True  # its body is not read
         if not self._check_token(guess_format(path)):
             return
         if target is None:
@@ -93,7 +95,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Forward a request."""
-        url = urlsplit(self.path)
+        url = self._split_path()
         target = find_target(url.path)
         form = guess_format(url.path) if target is None else target.format
         if not self._check_token(form):
@@ -103,7 +105,8 @@ class ProgramConnection(BaseHTTPRequestHandler):
         address = target and build_url(
             provider.base_url, target, provider.model, url.path, _drop_key(url.query)
         )
-        if target is None or address is None or target.purpose == "models":
+        is_of_proxy = not self.path.startswith("/")  # a whole address, of any host
+        if target is None or address is None or target.purpose == "models" or is_of_proxy:
             self._refuse_early(refusals.NOT_FOUND, _describe_unknown(url.path), form)
             return
         try:
@@ -127,6 +130,12 @@ class ProgramConnection(BaseHTTPRequestHandler):
 
     # ---- the request
 
+    def _split_path(self) -> SplitResult:
+        try:
+            return urlsplit(getattr(self, "path", ""))
+        except ValueError:  # `http://[`
+            return urlsplit("")
+
     def _check_token(self, form: Format) -> bool:
         if self._has_token():
             return True
@@ -142,7 +151,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
         tokens = [
             bearer.strip() if scheme.lower() == "bearer" else "",
             *(headers.get(name, "") for name in ("x-api-key", "x-goog-api-key", "api-key")),
-            *parse_qs(urlsplit(self.path).query).get("key", []),
+            *parse_qs(self._split_path().query).get("key", []),
         ]
         return any(self.gate.is_allowed(token) for token in tokens if token)
 
@@ -215,9 +224,9 @@ class ProgramConnection(BaseHTTPRequestHandler):
     def _refuse_early(self, status: int, message: str, form: Format | None = None) -> None:
         """Refuse a request whose body is not read; the connection ends with that."""
         if self._has_token():  # what others send is not the program's
-            self.gate.recorder.count_refusal(GateRefusal("request", message))
+            self.gate.count_refusal(GateRefusal("request", message))
         self.close_connection = True
-        form = form or guess_format(urlsplit(getattr(self, "path", "")).path)
+        form = form or guess_format(self._split_path().path)
         self.send_whole(status, refusals.JSON, refusals.build_error(form, status, message))
         self._linger()
 

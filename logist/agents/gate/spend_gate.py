@@ -21,11 +21,14 @@ from logist.agents.clients.messages import VERSION
 from logist.agents.gate import refusals
 from logist.agents.gate.exchange import Exchange, choose_headers
 from logist.agents.gate.paid_requests import PaidRequest, RequestRefused
+from logist.agents.gate.patience import Patience
 from logist.agents.gate.program_connection import ConnectionUnusable, ProgramConnection
 from logist.agents.gate.recorder import Format, GateRecorder, GateRefusal
 from logist.agents.protocol import Ask
 
 MOST_CONNECTIONS = 128
+MOST_BYTES = 256 << 20
+"""Bytes of all requests that are being answered."""
 KEPT_SECONDS = 2.0
 """Seconds that an idle connection to the provider is kept: less than any server keeps it, so that none closes it while a
 request is on its way."""
@@ -39,6 +42,8 @@ _FORWARDED = frozenset(
     }
 )
 """Headers of the program that the provider gets."""
+_KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
+_TOKEN_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 
 
 class SpendGate:
@@ -62,10 +67,12 @@ class SpendGate:
             ),
             headers={"accept-encoding": "identity"},
         )
+        self._patience = Patience()
         self._listeners: list[socket.socket] = []
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
         self._changed = Condition()
-        """Guards the three fields below; notified when an exchange ends."""
+        """Guards the four fields below; notified when an exchange ends."""
+        self._bytes = 0
         self._exchanges: set[Exchange] = set()
         self._open: set[socket.socket] = set()
         self._is_closed = False
@@ -119,6 +126,7 @@ class SpendGate:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._client.close()
+        self._patience.end()
 
     def is_closed(self) -> bool:
         """Whether the run has ended."""
@@ -145,7 +153,24 @@ class SpendGate:
     def forward(
         self, paid: PaidRequest, url: str, headers: Mapping[str, str], program: ProgramConnection
     ) -> None:
-        """Record and forward a request for a paid answer, or refuse it."""
+        """Record and forward a request for a paid answer, or refuse it. Raises RequestRefused."""
+        size = paid.measure()
+        with self._changed:
+            has_room = self._bytes + size <= MOST_BYTES
+            self._bytes += size
+        try:
+            if has_room:
+                self._record_and_forward(paid, url, headers, program)
+            else:
+                busy = GateRefusal("busy", "too many large requests at once: send them one after the other")
+                self.refuse(paid.target.format, busy, program)
+        finally:
+            with self._changed:
+                self._bytes -= size
+
+    def _record_and_forward(
+        self, paid: PaidRequest, url: str, headers: Mapping[str, str], program: ProgramConnection
+    ) -> None:
         refusal = self.find_stop()
         admission = None
         try:
@@ -159,7 +184,9 @@ class SpendGate:
                 assert refusal is not None
                 self.refuse(paid.target.format, refusal, program)
                 return
-            exchange = Exchange(paid, admission, self.recorder, url, headers, self.api_key, self.deadline)
+            exchange = Exchange(
+                paid, admission, self.recorder, url, headers, self.api_key, self.deadline, self._patience
+            )
             with self._changed:
                 if self._is_closed:
                     program.hang_up()
@@ -206,14 +233,21 @@ class SpendGate:
 
     def refuse(self, form: Format, refusal: GateRefusal, program: ProgramConnection) -> None:
         """Tell a program that its request is not forwarded."""
-        self.recorder.count_refusal(refusal)
+        self.count_refusal(refusal)
         status = refusals.choose_status(refusal)
         more = {"retry-after": str(refusals.BUSY_SECONDS)} if refusal.reason == "busy" else {}
         body = refusals.build_error(form, status, refusal.message, f"logist_{refusal.reason}")
         program.send_whole(status, refusals.JSON | more, body)
 
+    def count_refusal(self, refusal: GateRefusal) -> None:
+        """Report a refusal to the recorder."""
+        try:
+            self.recorder.count_refusal(refusal)
+        except Exception as error:  # noqa: BLE001  as for the other methods
+            self.note_fault(error)
+
     def build_headers(self, form: Format, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers for the provider: those of the program that matter, and the key."""
+        """Return the headers for the provider: those of the program that matter, and the key where the token was."""
         headers = {
             name: value
             for name, value in given.items()
@@ -224,10 +258,17 @@ class SpendGate:
         if form == "messages":
             headers.setdefault("anthropic-version", VERSION)
         if key:
-            names = {"messages": ("x-api-key", key), "gemini": ("x-goog-api-key", key)}
-            name, value = names.get(form, ("authorization", f"Bearer {key}"))
-            headers[name] = value
+            name = self._choose_key_header(form, given)
+            headers[name] = f"Bearer {key}" if name == "authorization" else key
         return headers
+
+    def _choose_key_header(self, form: Format, given: Mapping[str, str]) -> str:
+        """Return the header for the key: that of the format, unless a server that imitates a provider wants another one."""
+        usual = _KEY_HEADERS.get(form, "authorization")
+        used = [name for name in _TOKEN_HEADERS if self._token.decode() in given.get(name, "")]
+        assert self.ask.provider is not None
+        is_own = form == "messages" and self.ask.provider.protocol == "anthropic"
+        return usual if is_own or usual in used or not used else used[0]
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -248,8 +289,11 @@ class SpendGate:
             with self._changed:
                 self._open.add(connection)
             try:
-                with suppress(OSError, ConnectionUnusable):
-                    ProgramConnection(connection, peer, self)
+                ProgramConnection(connection, peer, self)
+            except (OSError, ConnectionUnusable):
+                pass
+            except Exception as error:  # noqa: BLE001  a fault of the gate: the run must not go on as if there were none
+                self.note_fault(error)
             finally:
                 with self._changed:
                     self._open.discard(connection)

@@ -18,6 +18,7 @@ from logist.config.providers import find_provider
 from logist.core.machine import limits
 from logist.core.model import (
     EffectiveSpec,
+    JsonObject,
     Model,
     Permissions,
     Phase,
@@ -34,6 +35,7 @@ from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
 from logist.jobs.turn import outages, stop_costs
 from logist.lazy_modules import load_all
+from logist.store import inflight
 
 if TYPE_CHECKING:
     from logist.agents.courier.fork_server import ForkServer, Kind
@@ -267,13 +269,9 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     assert session.lock is not None
     name = ask.model.api_key_env
     key = project.environment.get_key(name) if name else None
-    ledger = budgets.bind_recorded(session, ask)
-    private = {
-        "api_key": key,
-        "secrets": list(project.secrets),
-        "ledger": ledger.to_json() if ledger is not None else None,
-        "rates": bind_call_rates(project, ask.model, outages.name_server(ask.model, ask.provider)).to_json(),
-    }
+    limits = _CourierLimits(session, ask)
+    private = {"api_key": key, "secrets": list(project.secrets), **limits.given}
+    inflight.remove_limits(job.inflight)
     watch = ProgressWatch(project, job)
     watch.skip_existing()
     process = courier.launch_courier(
@@ -285,12 +283,47 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     )
     try:
         with project.turns.pause():
-            _wait_for_courier(session, process, watch)
+            _wait_for_courier(session, process, watch, limits)
     finally:
         watch.end()
 
 
-def _wait_for_courier(session: Session, process: CourierProcess, watch: ProgressWatch) -> None:
+class _CourierLimits:
+    """The budgets and rate limits for a courier, which get to it also if the config changes while it works."""
+
+    def __init__(self, session: Session, ask: RecordedAsk) -> None:
+        self._session, self._ask = session, ask
+        self._settings = session.project.budget_settings
+        self.given = self._build()
+        """What the courier knows."""
+
+    def give_changes(self) -> None:
+        """Write the limits to a file for the courier if they have changed."""
+        settings = self._session.project.budget_settings
+        if settings is self._settings:
+            return
+        self._settings = settings
+        with suppress(
+            LogistError
+        ):  # the next step reports what is wrong; until then, the limits of before apply
+            current = self._build()
+            if current != self.given:
+                inflight.save_limits(self._session.job.inflight, current)
+                self.given = current
+
+    def _build(self) -> JsonObject:
+        ask = self._ask
+        ledger = budgets.bind_recorded(self._session, ask)
+        server = outages.name_server(ask.model, ask.provider)
+        return {
+            "ledger": ledger.to_json() if ledger is not None else None,
+            "rates": bind_call_rates(self._session.project, ask.model, server).to_json(),
+        }
+
+
+def _wait_for_courier(
+    session: Session, process: CourierProcess, watch: ProgressWatch, limits: _CourierLimits
+) -> None:
     project, job = session.project, session.job
     while not process.has_ended(POLL_SECONDS):
         if project.was_upgraded():
@@ -298,6 +331,7 @@ def _wait_for_courier(session: Session, process: CourierProcess, watch: Progress
             raise build_upgraded_error(project, job.id)
         load_all()  # an agent may take hours, and Logist be upgraded meanwhile: its modules must fit each other
         watch.show_new()
+        limits.give_changes()
         if project.stopping() == INTERRUPTED:
             watch.end()
             _interrupt_courier(session, process)

@@ -61,7 +61,8 @@ class MemoryRecorder:
         """What `admit` does: refuse, or allow that many tokens; it allows everything if there is nothing left."""
         self.failing: set[str] = set()
         """The methods that raise."""
-        self.on_end: Callable[[int], None] = lambda k: None
+        self.on_sent: Callable[[], object] = lambda: None
+        self.on_end: Callable[[int], object] = lambda k: None
 
     def admit(self, request: GateRequest, build: Callable[[int], bytes]) -> Admission | GateRefusal:
         with self.lock:
@@ -80,6 +81,7 @@ class MemoryRecorder:
         assert (self.directory / f"{k}.stream").exists()
         with self.lock:
             self.events.append(("sent", k))
+        self.on_sent()
 
     def end(self, k: int, end: GateEnd) -> None:
         self._fail("end")
@@ -90,6 +92,7 @@ class MemoryRecorder:
         self.on_end(k)
 
     def count_refusal(self, refusal: GateRefusal) -> None:
+        self._fail("count_refusal")
         with self.lock:
             self.refusals.append(refusal)
 
@@ -174,7 +177,8 @@ def send(
 def make_ask(url: str, **more: Any) -> Ask:
     name, context = more.pop("name", "custom"), more.pop("context_window", None)
     model = Model(name="m", provider_model=f"{name}/real", max_output_tokens=800, context_window=context)
-    provider = Provider(name=name, base_url=url, model="real")
+    protocol = more.pop("protocol", "openai")
+    provider = Provider(name=name, base_url=url, protocol=protocol, model="real")
     return Ask(request=Request(prompt="p"), model=model, role="r", provider=provider, **more)
 
 
@@ -189,7 +193,7 @@ def open_gate(url: str, directory: Path, *, seconds: float = SECONDS, **more: An
         gate.close(0.0)
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end, "it never happened"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -19,6 +22,7 @@ from logist.agents.clients.answers import Tokens
 from logist.agents.gate import exchange, program_connection, spend_gate
 from logist.agents.gate.recorder import GateEnd, GateRefusal
 from logist.core.model import ErrorKind
+from logist.errors import StorageError
 from tests.endpoint import Endpoint
 from tests.raw_server import END, Piece, RawServer
 from tests.shell.agents.gate_bench import (
@@ -34,6 +38,7 @@ from tests.shell.agents.gate_bench import (
     send,
     until,
 )
+from tests.support import ROOT
 
 Json = dict[str, Any]
 
@@ -126,7 +131,7 @@ def test_the_end_of_a_stream_waits_until_it_is_recorded(tmp_path: Path, form: st
     """All that comes before the event with which the answer is complete is passed on at once."""
     recorded = threading.Event()
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
-        bench.recorder.on_end = lambda k: recorded.wait(SECONDS) and None
+        bench.recorder.on_end = lambda k: recorded.wait(SECONDS)
         got = bytearray()
         ending = {
             "chat": b'"stop"',
@@ -375,7 +380,7 @@ def test_a_server_that_trickles_ends_with_the_time_of_the_step(tmp_path: Path) -
         assert describe_failure(bench.recorder.wait_for_end()) == (ErrorKind.TIMEOUT, True)
 
 
-def test_an_endless_event_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_event_is_cut(tmp_path: Path) -> None:
     body = b"data: " + b"x" * (exchange.LONGEST_EVENT + 1000)
     with RawServer(sse(body)) as server, open_gate(server.url, tmp_path) as bench:
         with pytest.raises(http.client.IncompleteRead):
@@ -394,13 +399,13 @@ def test_a_refusal_has_the_form_of_the_format(tmp_path: Path, form: str) -> None
     assert got.status == 400
     assert got.headers["content-type"] == "application/json"
     assert got.json["error"]["message"] == "the job has $0.01 left: raise its limit"
-    expected = {
+    fields: dict[str, Json] = {
         "chat": {"type": "invalid_request_error", "param": None, "code": "logist_limit"},
         "responses": {"type": "invalid_request_error", "param": None, "code": "logist_limit"},
         "messages": {"type": "invalid_request_error"},
         "gemini": {"code": 400, "status": "FAILED_PRECONDITION"},
-    }[form]
-    assert expected.items() <= got.json["error"].items()
+    }
+    assert fields[form].items() <= got.json["error"].items()
     assert ("type" in got.json) is (form == "messages")
     assert bench.recorder.refusals == [GateRefusal("limit", "the job has $0.01 left: raise its limit")]
     assert bench.recorder.events == []
@@ -454,7 +459,7 @@ def test_the_token_may_be_where_a_format_has_its_key(tmp_path: Path, name: str) 
         got = bench.send("POST", path, json.dumps(BODIES["gemini"]).encode(), headers)
     assert got.status == 200
     assert TOKEN not in json.dumps(endpoint.requests)
-    assert endpoint.requests[0]["headers"]["x-goog-api-key"] == KEY
+    assert KEY in json.dumps(endpoint.requests[0]["headers"])
 
 
 @pytest.mark.parametrize(
@@ -667,7 +672,13 @@ def test_many_programs_at_once(tmp_path: Path) -> None:
 
 def test_headers_of_the_program_that_matter_are_forwarded(tmp_path: Path) -> None:
     headers = {"anthropic-beta": "a-b", "User-Agent": "prog/1", "cookie": "x=y", "x-forwarded-for": "1.2.3.4"}
-    headers |= {"openai-organization": "org", "proxy-authorization": "Basic x", "te": "trailers"}
+    headers |= {
+        "authorization": "",
+        "x-api-key": TOKEN,
+        "openai-organization": "org",
+        "proxy-authorization": "Basic x",
+        "te": "trailers",
+    }
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
         bench.send("POST", PATHS["messages"], json.dumps(BODIES["messages"]).encode(), headers)
     sent = endpoint.requests[0]["headers"]
@@ -685,6 +696,83 @@ def test_headers_of_the_program_that_matter_are_forwarded(tmp_path: Path) -> Non
         "te",
         "authorization",
     } & set(sent)
+
+
+@pytest.mark.parametrize("form", ["messages", "gemini", "chat"])
+def test_the_key_is_where_the_program_had_the_token(tmp_path: Path, form: str) -> None:
+    """Servers that imitate a provider may want it there."""
+    body = json.dumps(BODIES[form]).encode()
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
+        bench.send("POST", PATHS[form], body)
+        bench.send("POST", PATHS[form], body, {"authorization": "", "api-key": TOKEN})
+        bench.send("POST", PATHS[form], body, {"x-api-key": TOKEN, "x-goog-api-key": TOKEN})
+    usual = {"messages": "x-api-key", "gemini": "x-goog-api-key", "chat": "authorization"}[form]
+    sent = [request["headers"] for request in endpoint.requests]
+    assert [
+        KEY in headers.get(name, "")
+        for headers, name in zip(sent, ("authorization", "api-key", usual), strict=True)
+    ] == [True] * 3
+    assert [str(headers).count(KEY) for headers in sent] == [1, 1, 1]
+
+
+def test_anthropic_itself_gets_the_key_as_it_wants_it(tmp_path: Path) -> None:
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path, protocol="anthropic") as bench:
+        bench.ask("messages")
+    headers = endpoint.requests[0]["headers"]
+    assert (headers["x-api-key"], headers.get("authorization")) == (KEY, None)
+
+
+def test_a_model_may_mark_each_piece_as_the_last_one(tmp_path: Path) -> None:
+    pieces = [
+        {"candidates": [{"content": {"parts": [{"text": f"{number} "}]}, "finishReason": "STOP"}],
+         "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": number, "totalTokenCount": 10 + number}}
+        for number in range(1, 4)
+    ]  # fmt: skip
+    body = stream_of(*pieces, end=b"")
+    with RawServer(sse(body)) as server, open_gate(server.url, tmp_path) as bench:
+        assert bench.ask("gemini", stream=True).body == body
+    assert bench.recorder.ends[1].text == "1 2 3 "
+    assert bench.recorder.ends[1].answer.tokens == Tokens(read=10, written=3)
+
+
+@pytest.mark.parametrize("target", ["http://api.openai.com/v1/chat/completions", "http://[", "x"])
+def test_the_gate_is_no_proxy_for_other_hosts(tmp_path: Path, target: str) -> None:
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench, bench.open_raw() as raw:
+        raw.sendall(build_request("chat").replace(PATHS["chat"].encode(), target.encode()))
+        assert receive_until(raw, b"}}").startswith(b"HTTP/1.1 404 ")
+        assert bench.gate.fault is None
+    assert endpoint.requests == []
+
+
+def test_the_body_of_a_request_that_has_none_is_no_request(tmp_path: Path) -> None:
+    smuggled = build_request("chat")
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench, bench.open_raw() as raw:
+        raw.sendall(
+            f"GET /v1/models HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(smuggled)}\r\n\r\n".encode()
+            + smuggled
+        )
+        assert receive_all(raw).count(b"HTTP/1.1 ") == 1
+    assert endpoint.requests == []
+
+
+def test_large_requests_at_once_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spend_gate, "MOST_BYTES", 1000)
+    going_on = threading.Event()
+
+    def answer() -> Iterator[Piece]:
+        going_on.wait(SECONDS)
+        yield whole(PLAIN)
+
+    large = {"messages": [{"role": "user", "content": "x" * 700}]}
+    with RawServer(answer) as server, open_gate(server.url, tmp_path) as bench:
+        asking = threading.Thread(target=bench.ask, args=("chat", large))
+        asking.start()
+        until(lambda: server.asked)
+        assert bench.ask("chat", large).status == 429
+        going_on.set()
+        asking.join(SECONDS)
+        assert bench.ask("chat", large).status == 200
+    assert [each.reason for each in bench.recorder.refusals] == ["busy"]
 
 
 # ---- the gate as a whole
@@ -763,13 +851,16 @@ def test_a_closed_gate_gives_up_what_does_not_arrive(tmp_path: Path) -> None:
     assert bench.gate.fault is None
 
 
-@pytest.mark.parametrize("method", ["admit", "mark_sent", "end"])
+@pytest.mark.parametrize("method", ["admit", "mark_sent", "end", "count_refusal"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_nothing_more_is_forwarded_if_the_recorder_fails(tmp_path: Path, method: str, stream: bool) -> None:
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
         bench.recorder.failing = {method}
-        with pytest.raises((http.client.HTTPException, ConnectionError)):
-            bench.ask("chat", stream=stream)
+        if method == "count_refusal":
+            assert bench.ask("chat", {"model": "other"}, stream=stream).status == 404
+        else:
+            with pytest.raises((http.client.HTTPException, ConnectionError)):
+                bench.ask("chat", stream=stream)
         assert isinstance(bench.gate.fault, OSError)
         bench.recorder.failing = set()
         got = bench.ask("chat")
@@ -778,10 +869,74 @@ def test_nothing_more_is_forwarded_if_the_recorder_fails(tmp_path: Path, method:
     assert len(endpoint.requests) == (1 if method == "end" else 0)
 
 
-def test_nothing_is_passed_on_that_is_not_on_disk(tmp_path: Path) -> None:
+def test_a_stream_file_is_not_opened_through_a_link(tmp_path: Path) -> None:
     with RawServer(sse(CHAT_STREAM)) as server, open_gate(server.url, tmp_path) as bench:
-        Path(tmp_path / "1.stream").symlink_to("/dev/full")
+        Path(tmp_path / "1.stream").symlink_to("/dev/null")
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             bench.ask("chat", stream=True)
-    assert isinstance(bench.gate.fault, OSError)
-    assert server.asked == []  # a link is not followed
+    assert isinstance(bench.gate.fault, StorageError)
+    assert server.asked == []
+
+
+def test_nothing_is_passed_on_that_is_not_on_disk(tmp_path: Path) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    with RawServer(sse(CHAT_STREAM)) as server, open_gate(server.url, tmp_path) as bench:
+        bench.recorder.on_sent = lambda: replace_descriptor(full, tmp_path / "1.stream")
+        with bench.open_raw() as raw:
+            raw.sendall(build_request("chat", stream=True))
+            assert b"data:" not in receive_all(raw)
+        until(lambda: bench.gate.fault)
+        assert "No space left" in str(bench.gate.fault)
+        assert bench.ask("chat").status == 400
+    assert bench.recorder.ends == {}  # in doubt: it may be billed
+    os.close(full)
+
+
+def replace_descriptor(other: int, path: Path) -> None:
+    """Let the open file of this process at a path be another one, as if the disk were full."""
+    for name in os.listdir("/proc/self/fd"):
+        if os.path.realpath(f"/proc/self/fd/{name}") == str(path):
+            os.dup2(other, int(name))
+
+
+LONG_STREAM = """
+import http.client, json, resource, sys
+from pathlib import Path
+from tests.raw_server import RawServer
+from tests.shell.agents.gate_bench import BODIES, PATHS, TOKEN, open_gate
+from tests.shell.agents.test_gate import CHAT_STREAM, chat_event, sse, stream_of
+
+def read(bench):
+    connection = bench.connect()
+    body = json.dumps(BODIES["chat"] | {"stream": True}).encode()
+    connection.request("POST", PATHS["chat"], body, {"authorization": f"Bearer {TOKEN}"})
+    response, size = connection.getresponse(), 0
+    while piece := response.read(65536):
+        size += len(piece)
+    return size
+
+def answer():
+    yield sse(b"")
+    block = stream_of(chat_event("word " * 40), end=b"") * 200
+    for _ in range(next(megabytes) * 1_000_000 // len(block)):
+        yield block
+    yield CHAT_STREAM
+
+megabytes = iter((3, 100))
+with RawServer(answer) as server, open_gate(server.url, Path(sys.argv[1]), seconds=600) as bench:
+    before = (read(bench), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    after = (read(bench), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    tokens = bench.recorder.wait_for_end(2).answer.tokens
+    print(after[0], after[1] - before[1], tokens.read, len(bench.recorder.ends[2].text))
+"""
+
+
+@pytest.mark.deep
+def test_a_long_stream_takes_no_memory(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", LONG_STREAM, str(tmp_path)]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=ROOT)
+    size, kilobytes, read, kept = map(int, done.stdout.split())
+    assert size > 99_000_000
+    assert kilobytes < 8_000
+    assert (read, kept) == (10, exchange.LONGEST_TEXT)
+    assert (tmp_path / "2.stream").stat().st_size > size

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from logist.agents.gate.paid_requests import PaidRequest, RequestRefused
 from logist.agents.gate.prompt_bounds import IMAGE_TOKENS
@@ -180,6 +183,46 @@ def test_what_is_no_json_object_is_refused(data: bytes) -> None:
     assert target is not None
     with pytest.raises(RequestRefused):
         PaidRequest(make_ask(BASE), target, data).describe()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 5) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["type", "text", "content", "parts", "source", "image_url", "inlineData", "fileData", "tools", "output",
+             "name", "environment", "functionResponse", "mime_type", "data", "url"]
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=8,
+)  # fmt: skip
+FIELDS = st.sampled_from(
+    ["messages", "input", "contents", "tools", "system", "systemInstruction", "system_instruction", "stream", "thinking",
+     "generationConfig", "stream_options", "service_tier", "modalities", "context_management", "instructions", "max_tokens"]
+)  # fmt: skip
+
+
+@given(st.sampled_from(FORMATS), st.dictionaries(FIELDS, JSON, max_size=4))
+def test_a_request_of_any_form_is_read_or_refused(form: str, more: Json) -> None:
+    with suppress(RequestRefused):
+        paid = read(form, more, context_window=1000)
+        assert paid.describe().input_tokens >= 0
+        paid.build(5)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"tools": [{"type": ["x"]}]}, {"messages": [{"role": "user", "content": [{"type": ["image"]}]}]},
+     {"service_tier": []}, {"modalities": 5}],
+)  # fmt: skip
+def test_a_request_of_an_odd_form_is_refused(more: Json) -> None:
+    assert refusal("chat", more)
+
+
+def test_a_request_of_very_many_values_is_refused() -> None:
+    assert "more than 2,000,000 values" in refusal("chat", {"messages": [[]] * 2_000_000})
 
 
 def test_numbers_that_json_does_not_have_are_refused() -> None:

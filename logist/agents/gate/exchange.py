@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from io import StringIO
-from threading import Lock, Timer
+from threading import Lock
 from typing import Protocol
 
 import httpx
@@ -27,9 +26,11 @@ from logist.agents.clients.messages import MessageReader
 from logist.agents.gate import refusals
 from logist.agents.gate.gemini_reader import GeminiReader
 from logist.agents.gate.paid_requests import PaidRequest
+from logist.agents.gate.patience import Patience
 from logist.agents.gate.recorder import Admission, Format, GateEnd, GateRecorder
 from logist.agents.gate.responses_reader import ResponsesReader
 from logist.core.model import ErrorKind, JsonObject, TransportError
+from logist.store import files
 
 LONGEST_EVENT = 16 << 20
 """Bytes of one event of a stream; the last one of a response repeats the whole answer."""
@@ -40,9 +41,9 @@ LONGEST_TEXT = 1 << 20
 LONGEST_HELD = 1 << 20
 """Bytes that are held back at the end of a stream, until its cost is known."""
 PIECE = 1 << 16
-DRAIN_SECONDS = 1.0
-"""Seconds in which a server ends an answer after its last event, so that the connection can be used again."""
+"""Bytes that are unpacked at once, if the answer is compressed."""
 
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _FAILURES: dict[str, int] = {
     ErrorKind.TIMEOUT: refusals.GATEWAY_TIMEOUT,
     ErrorKind.OUTAGE: refusals.BAD_GATEWAY,
@@ -67,7 +68,7 @@ class Program(Protocol):
         """Send a piece of the answer."""
         ...
 
-    def finish(self) -> None:
+    def end_answer(self) -> None:
         """End the answer."""
         ...
 
@@ -96,9 +97,11 @@ class Exchange:
         headers: Mapping[str, str],
         secret: str | None,
         deadline: float,
+        patience: Patience,
     ) -> None:
         self._paid, self._admission, self._recorder = paid, admission, recorder
         self._url, self._headers, self._deadline = url, headers, deadline
+        self._patience = patience
         self._secret = secret.encode() if secret else b""
         self._reader = _READERS[paid.target.format](LONGEST_TEXT)
         secrets = [secret] if secret else []
@@ -114,13 +117,10 @@ class Exchange:
         self._has_program_begun = False
 
     def run(self, client: httpx.Client, program: Program) -> None:
-        """Forward the request, and pass on the answer. Raises what the recorder raises, and OSError for the stream file."""
+        """Forward the request, and pass on the answer. Raises what the recorder raises, and StorageError for the stream file."""
         body = self._paid.build(self._admission.max_output_tokens)
-        file = os.open(
-            self._admission.stream_file,
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW,
-            0o600,
-        )
+        with files.convert_os_errors(self._admission.stream_file):
+            file = os.open(self._admission.stream_file, _APPEND, 0o600)
         try:
             self._mark_sent()
             self._forward(client, body, file, program)
@@ -171,7 +171,8 @@ class Exchange:
         for data in _decompress(response):
             piece = data.replace(self._secret, b"***") if self._secret and self._secret in data else data
             self._call.received += len(piece)
-            _write(file, piece)
+            with files.convert_os_errors(self._admission.stream_file):
+                _write(file, piece)
             yield piece
             if time.monotonic() > self._deadline:
                 raise httpx.ReadTimeout("the time of the step is over")
@@ -274,7 +275,7 @@ class Exchange:
         self._end(answer, file)
         if self._held:
             program.send_piece(bytes(self._held))
-        program.finish()
+        program.end_answer()
 
     def _drain(self, response: httpx.Response, pieces: Iterator[bytes]) -> None:
         """Read what follows the last event, so that the connection can be used again."""
@@ -282,13 +283,9 @@ class Exchange:
         connection = stream.get_extra_info("socket") if stream is not None else None
         if connection is None:
             return
-        timer = Timer(DRAIN_SECONDS, _shut_down, (connection,))
-        timer.daemon = True
-        timer.start()
-        with suppress(httpx.HTTPError, OSError, zlib.error):
+        with suppress(httpx.HTTPError, OSError, zlib.error), self._patience.limit(connection):
             for _ in pieces:
                 pass
-        timer.cancel()
 
     def _fail(self, error: Exception, file: int, program: Program) -> None:
         if self._is_over:  # the answer was complete, and only what follows it is missing
@@ -300,7 +297,7 @@ class Exchange:
         self._end(answer, file)
         if self._has_program_begun and answer.failure is None:
             program.send_piece(bytes(self._held))
-            program.finish()
+            program.end_answer()
         elif self._has_program_begun:
             program.hang_up()
         elif answer.failure is not None:
@@ -314,7 +311,8 @@ class Exchange:
 
     def _end(self, answer: ModelAnswer, file: int) -> None:
         """Put the answer and its end on disk. Raises _Stopped if the gate has ended the exchange meanwhile."""
-        os.fsync(file)
+        with files.convert_os_errors(self._admission.stream_file):
+            files.fsync(file, self._admission.stream_file)
         if not self._settle(answer):
             raise _Stopped
 
@@ -377,8 +375,3 @@ def _write(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _shut_down(connection: socket.socket) -> None:
-    with suppress(OSError):  # not by the method of a TLS socket, which isn't made for two threads
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)

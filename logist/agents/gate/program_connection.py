@@ -243,7 +243,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
         if data:
             self._send(b"%x\r\n%s\r\n" % (len(data), data) if self._is_chunked else data)
 
-    def finish(self) -> None:
+    def end_answer(self) -> None:
         """End the answer."""
         if self._is_chunked:
             self._send(b"0\r\n\r\n")

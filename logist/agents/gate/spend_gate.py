@@ -21,6 +21,7 @@ from logist.agents.clients.messages import VERSION
 from logist.agents.gate import refusals
 from logist.agents.gate.exchange import Exchange, choose_headers
 from logist.agents.gate.paid_requests import PaidRequest, RequestRefused
+from logist.agents.gate.patience import Patience
 from logist.agents.gate.program_connection import ConnectionUnusable, ProgramConnection
 from logist.agents.gate.recorder import Format, GateRecorder, GateRefusal
 from logist.agents.protocol import Ask
@@ -52,6 +53,8 @@ class SpendGate:
         self.recorder, self.ask, self.api_key, self.deadline = recorder, ask, api_key, deadline
         self.fault: BaseException | None = None
         """Why nothing is forwarded any more: the recorder or the disk failed."""
+        self.port = 0
+        """The port of the address."""
         self._token = token.encode()
         self._client = httpx.Client(
             verify=direct.get_tls(ask.provider.base_url),
@@ -60,6 +63,7 @@ class SpendGate:
             ),
             headers={"accept-encoding": "identity"},
         )
+        self._patience = Patience()
         self._listeners: list[socket.socket] = []
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
         self._changed = Condition()
@@ -71,19 +75,14 @@ class SpendGate:
 
     def start(self) -> str:
         """Begin to listen on 127.0.0.1; return the address, without a path."""
-        assert not self._listeners, "a gate is started once"
+        assert not self.port, "a gate is started once"
         listener = socket.socket()
         # Without SO_REUSEADDR and SO_REUSEPORT: nothing else can listen on this port.
         listener.bind(("127.0.0.1", 0))
         listener.listen(MOST_CONNECTIONS)
+        self.port = listener.getsockname()[1]
         self.listen_on(listener)
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def port(self) -> int:
-        """The port of the address."""
-        port: int = self._listeners[0].getsockname()[1]
-        return port
 
     def listen_on(self, listener: socket.socket) -> None:
         """Also accept connections on another listening socket, such as one of a network namespace; it is closed with the
@@ -103,7 +102,7 @@ class SpendGate:
         """
         with self._changed:
             self._is_closed = True
-            listeners, self._listeners = self._listeners, self._listeners[:1]
+            listeners, self._listeners = self._listeners, []
         for listener in listeners:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
@@ -122,6 +121,7 @@ class SpendGate:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._client.close()
+        self._patience.end()
 
     def is_closed(self) -> bool:
         """Whether the run has ended."""
@@ -162,7 +162,9 @@ class SpendGate:
                 assert refusal is not None
                 self.refuse(paid.target.format, refusal, program)
                 return
-            exchange = Exchange(paid, admission, self.recorder, url, headers, self.api_key, self.deadline)
+            exchange = Exchange(
+                paid, admission, self.recorder, url, headers, self.api_key, self.deadline, self._patience
+            )
             with self._changed:
                 if self._is_closed:
                     program.hang_up()
@@ -177,9 +179,9 @@ class SpendGate:
         except RequestRefused:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is: what isn't recorded must not go on
-            program.hang_up()
             if not self._is_closed:
                 self.note_fault(error)
+            program.hang_up()
 
     def forward_free(
         self, body: bytes, url: str, headers: Mapping[str, str], form: Format, program: ProgramConnection

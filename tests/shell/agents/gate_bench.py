@@ -28,6 +28,13 @@ PATHS = {
     "messages": "/v1/messages",
     "gemini": "/v1beta/models/real:generateContent",
 }
+SCHEMA: Json = {"type": "object", "properties": {"command": {"type": "string"}}}
+TOOLS: dict[str, list[Json]] = {
+    "chat": [{"type": "function", "function": {"name": "Bash", "parameters": SCHEMA}}],
+    "responses": [{"type": "function", "name": "Bash", "parameters": SCHEMA}],
+    "messages": [{"name": "Bash", "input_schema": SCHEMA}],
+    "gemini": [{"functionDeclarations": [{"name": "Bash", "parameters": SCHEMA}]}],
+}
 STREAM_PATHS = PATHS | {"gemini": "/v1beta/models/real:streamGenerateContent?alt=sse"}
 TEXT = "Say something about gates."
 BODIES: dict[str, Json] = {
@@ -54,7 +61,8 @@ class MemoryRecorder:
         """What `admit` does: refuse, or allow that many tokens; it allows everything if there is nothing left."""
         self.failing: set[str] = set()
         """The methods that raise."""
-        self.on_end: Callable[[int], None] = lambda k: None
+        self.on_sent: Callable[[], object] = lambda: None
+        self.on_end: Callable[[int], object] = lambda k: None
 
     def admit(self, request: GateRequest, build: Callable[[int], bytes]) -> Admission | GateRefusal:
         with self.lock:
@@ -73,6 +81,7 @@ class MemoryRecorder:
         assert (self.directory / f"{k}.stream").exists()
         with self.lock:
             self.events.append(("sent", k))
+        self.on_sent()
 
     def end(self, k: int, end: GateEnd) -> None:
         self._fail("end")
@@ -159,10 +168,9 @@ def send(
 ) -> Got:
     given = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
     connection.request(method, path, body, given | (headers or {}))
-    response = connection.getresponse()
-    return Got(
-        response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
-    )
+    with connection.getresponse() as response:
+        fields = {name.lower(): value for name, value in response.getheaders()}
+        return Got(response.status, fields, response.read())
 
 
 def make_ask(url: str, **more: Any) -> Ask:
@@ -183,7 +191,7 @@ def open_gate(url: str, directory: Path, *, seconds: float = SECONDS, **more: An
         gate.close(0.0)
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end, "it never happened"

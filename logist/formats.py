@@ -42,6 +42,7 @@ JOB_SPEC = FileFormat("job spec", 1, "`job.yaml`", ITS_JOB, REFUSES)
 EXCHANGE = FileFormat("exchange", 1, "`inflight/`, `restoring`", ITS_JOB, REFUSES)
 NOTE = FileFormat("note", 1, "`provider-wait.json`, `snooze.json`, `setup.json`, `lock`", ITS_JOB, REFUSES)
 LEDGER = FileFormat("ledger", 1, "`ledger/ledger.json` and its segments", "its first line", REFUSES)
+CALL_RATES = FileFormat("call rates", 1, "`rates/state.json`", "`version`", MAKES_ANEW)
 STAMPS = FileFormat("stamps", 2, "`git/logist-stamps`", "its first line", MAKES_ANEW)
 INDEX = FileFormat("index", 3, "`jobs/.index/`", "the file `identity` in it", MAKES_ANEW)
 WORDS = FileFormat("words", 1, "`jobs/.words/`", "the first line of each file", MAKES_ANEW)
@@ -64,6 +65,7 @@ FORMATS = (
     EXCHANGE,
     NOTE,
     LEDGER,
+    CALL_RATES,
     STAMPS,
     INDEX,
     WORDS,

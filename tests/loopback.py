@@ -45,6 +45,7 @@ class Loopback:
         self.requests: list[Received] = []
         self.closing = threading.Event()
         self.arrived = threading.Condition()
+        self.at_work = self.most_at_work = 0
 
     def __enter__(self) -> Loopback:
         self.server = _Server(("127.0.0.1", 0), _handler(self))
@@ -72,6 +73,8 @@ class Loopback:
         """Records a request; the step that answers it."""
         with self.arrived:
             self.requests.append(received)
+            self.at_work += 1
+            self.most_at_work = max(self.most_at_work, self.at_work)
             self.arrived.notify_all()
             return self.steps[min(len(self.requests), len(self.steps)) - 1]
 
@@ -112,6 +115,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "gate" in step:
             step["gate"].wait(GATE_SECONDS)
         self.owner.closing.wait(step.get("delay", 0))
+        with self.owner.arrived:
+            self.owner.at_work -= 1  # before the client can know the answer, and make its next call
         if self.owner.closing.is_set() or step.get("close") == "before":
             self._hang_up()
         elif not self.path.endswith("/chat/completions"):

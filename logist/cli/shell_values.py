@@ -100,6 +100,7 @@ SETTINGS = (
     "poll_interval_seconds",
     "projects",
     "providers",
+    "rate_limits",
     "redact.patterns",
     "response_format",
     "retries.backoff_seconds",

@@ -32,6 +32,13 @@ def suggest_providers(model: str) -> list[str]:
     return [f"{provider}/{model}" for provider, prices in PRICE_LISTS.items() if model in prices.models]
 
 
+def has_provider(name: str) -> bool:
+    """Whether a table of prices has models of a provider."""
+    return name in PRICE_LISTS or any(
+        isinstance(entry, dict) and _is_of_provider(entry, name) for entry in _load_litellm_table().values()
+    )
+
+
 @cache
 def _load_litellm_table() -> Mapping[str, Any]:
     """Return litellm's table, read as a file: importing the package takes seconds. {} if there is none."""

@@ -331,6 +331,21 @@ class BudgetLimit(Frozen):
         return self
 
 
+class RateLimit(Frozen):
+    """How many calls of a provider or a model all jobs of the project together may make."""
+
+    concurrent: Count | None = None
+    """At the same time."""
+    calls_per_minute: Count | None = None
+    """In any minute; a tenth of them may begin at once."""
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        if (self.concurrent, self.calls_per_minute) == (None, None):
+            raise ValueError("limits nothing; set `concurrent` or `calls_per_minute`")
+        return self
+
+
 def _check_timezone(name: str) -> str:
     if not has_timezone(name):
         raise ValueError("must be the name of a time zone, such as Europe/Berlin")

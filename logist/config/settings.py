@@ -40,6 +40,7 @@ from logist.config.sections import (
     Name,
     Notify,
     ProjectPath,
+    RateLimit,
     RedactRules,
     Retries,
     Review,
@@ -102,6 +103,8 @@ class Settings(Frozen):
     redact: RedactRules = RedactRules()
     min_output_tokens: Count = 2048
     allow_unknown_price: bool = False
+    rate_limits: dict[Name, RateLimit] = Field(default_factory=dict)
+    """By provider, name in `models`, or PROVIDER/MODEL."""
     retries: Retries = Retries()
     answers: Answers = Answers()
     tools: ToolRules = ToolRules()

@@ -398,6 +398,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "redact": ("unknown", {"patterns": []}),
             "min_output_tokens": (("limited", "int", {"ge": 1}), 2048),
             "allow_unknown_price": ("bool", False),
+            "rate_limits": ("unknown", {}),
             "retries": (
                 ("record", "Retries"),
                 {"max_tries": 4, "backoff_seconds": 1.0, "max_wait_minutes": 60.0},

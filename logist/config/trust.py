@@ -98,8 +98,24 @@ class Effect(StrEnum):
     """Merge work without a person, or with fewer checks than the user wants."""
     SPEND = "spend"
     """Spend more than a budget in the user's own config allows."""
+    HURRY = "hurry"
+    """Make more calls than a rate limit in the user's own config allows."""
     SHOW = "show"
     """Show agents what was removed from the user's repository."""
+
+
+SAFE_VALUES: dict[FieldPath, tuple[tuple[Any, ...], Effect]] = {
+    ("on_doubt",): (("stuck",), Effect.RUN),
+    ("gate",): (("on",), Effect.RUN),
+    ("workspace", "history"): (
+        ("none",),
+        Effect.SHOW,
+    ),  # past commits may hold secrets that were removed later
+    ("approval",): (("end", "each"), Effect.MERGE),
+    ("review", "mode"): (("normal", "strict"), Effect.MERGE),
+    ("review", "auto_merge"): ((False,), Effect.MERGE),
+}
+"""Keys with few values: those that cause nothing, and what any other value can cause."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +167,7 @@ class Trust:
         Includes merging if the config merges automatically: better to ask before the work is paid for.
         """
         merging = [Effect.MERGE] if self.merges else []
-        self._require_allowed({Effect.RUN, Effect.SPEND, Effect.SHOW, *merging})
+        self._require_allowed({Effect.RUN, Effect.SPEND, Effect.HURRY, Effect.SHOW, *merging})
 
     def require_to_show_history(self) -> None:
         """Raise InvalidFile if the project shows past commits to agents, and the user has not allowed what it does."""
@@ -232,7 +248,7 @@ class Trust:
         changed = [
             claim for claim in powers if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
         ]
-        own_reasons = {Effect.SPEND: SPENDS, Effect.SHOW: SHOWS}
+        own_reasons = {Effect.SPEND: SPENDS, Effect.HURRY: HURRIES, Effect.SHOW: SHOWS}
         by_reason = {
             NEW: [claim.key for claim in new if claim.effect not in own_reasons],
             CHANGED: [claim.key for claim in changed if claim.effect not in own_reasons],
@@ -274,6 +290,7 @@ _CAN = "can run programs, reach other hosts, or merge work without asking you;"
 NEW = f"{_CAN} you haven't allowed this yet"
 CHANGED = f"{_CAN} this changed since you allowed it"
 SPENDS = "allows to spend more than your own config does; you haven't allowed this yet"
+HURRIES = "allows more calls than your own config does; you haven't allowed this yet"
 SHOWS = "lets agents read past commits, which may contain secrets that were removed later; you haven't allowed this yet"
 REMOVED = "was removed since you allowed the rest of this config"
 OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checked fewer keys"
@@ -367,23 +384,18 @@ def _concerns_spending(path: FieldPath) -> bool:
 
 def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect | None:
     """Return what a value can cause."""
+    if path in SAFE_VALUES:
+        safe, effect = SAFE_VALUES[path]
+        return None if value in safe else effect
     match path:
         case ("agent",):
             return None if _is_harmless_agent(value) else Effect.RUN
         case ("on_stuck",) | ("notify", _):
             return Effect.RUN if value else None
-        case ("on_doubt",) | ("gate",):
-            return None if value in ("stuck", "on") else Effect.RUN
-        case ("workspace", "history"):  # past commits may hold secrets that were removed later
-            return None if value == "none" else Effect.SHOW
-        case ("approval",):
-            return None if value in ("end", "each") else Effect.MERGE
-        case ("review", "mode"):
-            return None if value in ("normal", "strict") else Effect.MERGE
-        case ("review", "auto_merge"):
-            return None if value is False else Effect.MERGE
         case ("review", "checks", name, field):
             return _find_check_effect(field, value, name, loaded.below)
+        case ("rate_limits", name, field):
+            return None if _is_stricter_rate(name, field, value, loaded.below) else Effect.HURRY
         case _ if _concerns_spending(path):
             return None if _spends_no_more(path, value, loaded) else Effect.SPEND
     return None if _is_harmless_address(path, value, loaded.settings) else Effect.RUN
@@ -443,6 +455,12 @@ def _is_stricter_budget(fields: list[str], value: Any, below: Settings) -> bool:
         case ["timezone"]:
             return not below.budget.limits  # else the project could move the days of the user's budgets
     return True
+
+
+def _is_stricter_rate(name: str, field: str, value: Any, below: Settings) -> bool:
+    """Whether a value allows no more calls than the user's own config does."""
+    known = getattr(below.rate_limits.get(name), field, None)
+    return known is None or (value is not None and value <= known)
 
 
 def _is_harmless_agent(name: str) -> bool:

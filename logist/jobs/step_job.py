@@ -190,7 +190,9 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
         None
         if choice.model or choice.role or not budgets.is_booked(session.project)
         else outages.find_budget_wait(session)
-    ) or outages.find_wait(session, provider):
+    ) or outages.find_wait(
+        session, provider, agent_calls.bind_rates_of(session.project, turn.agent, turn.model)
+    ):
         return _build_waiting_result(session, wait)
     if turn.sent:
         agent_calls.prepare_courier(session.project, turn.agent, turn.model)

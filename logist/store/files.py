@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import shlex
@@ -280,6 +281,39 @@ def open_directory_fd(path: Path) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+@contextmanager
+def lock_directory(path: Path) -> Iterator[None]:
+    """Hold the lock of a directory; who waits for it queues, and the kernel frees it when its holder dies.
+
+    Raises StorageError for anything but a directory, also for a link to one.
+    """
+    _refuse_link(path)
+    with convert_os_errors(path):
+        fd = os.open(path, _DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def create_ignored_directory(path: Path) -> None:
+    """Create a private directory that git ignores, with those above it; nothing happens if it exists."""
+    _refuse_link(path)
+    if os.path.isdir(path):
+        return
+    with convert_os_errors(path.parent):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ensure_directory(path)
+    replace_file(path / ".gitignore", b"*\n")
+
+
+def _refuse_link(path: Path) -> None:
+    if os.path.islink(path):
+        fix = "put the directory itself in its place, or remove the link"
+        raise StorageError("is a symbolic link; Logist needs a directory here", where=str(path), fix=fix)
 
 
 def make_directory(path: Path) -> bool:

@@ -10,7 +10,6 @@ reservation without a settlement stays booked: its call may have been paid.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 from logist.core.money.budgets import NOTHING, Account, BookedCall, Cap, Cost, Sums
 from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
-from logist.errors import Damaged, LogistError, StorageError
+from logist.errors import Damaged, LogistError, NewerFormat, StorageError
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import files, history
@@ -42,9 +41,7 @@ KEPT_DAYS = 8
 RESERVE, SETTLE, BOOK = "reserve", "settle", "book"
 """The kinds of entries. `book`: a cost that was never reserved, such as one that a person supplies."""
 
-_LOCKING = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OVERWRITING = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_IGNORE_ALL = b"*\n"
 _DAY = len("2026-11-26")
 
 
@@ -117,7 +114,7 @@ class Ledger:
 
         An open reservation of the same call is replaced. `at`: the time, UTC.
         """
-        _create_folder(self.folder)
+        files.create_ignored_directory(self.folder)
         with self._open_book([cap.account for cap in caps]) as book:
             open_call = book.remove_reservation(call.id)
             for cap in caps:
@@ -142,7 +139,7 @@ class Ledger:
 
     def book(self, call: BookedCall, cost: Cost, at: str) -> None:
         """Book a cost that was never reserved; no limit prevents it, because it is spent already."""
-        _create_folder(self.folder)
+        files.create_ignored_directory(self.folder)
         with self._open_book() as book:
             book.append({"kind": BOOK, "at": at, **_dump_call(call), "cost": cost._asdict()})
 
@@ -183,12 +180,29 @@ class Ledger:
         """Verify all entries and the totals; return the number of entries. Raises Damaged."""
         if not self.exists():
             return 0
-        with self._hold_lock():
-            count = sum(1 for _ in self.read_entries())
+        with files.lock_directory(self.folder):
             with _explain_damage(self.folder):
-                if not _is_new(self.folder):
-                    _load_totals(self.folder)
+                if _is_new(self.folder):
+                    return 0
+            book, count = _Book(self.folder), 0
+            with _explain_damage(self.folder):
+                totals = _load_totals(self.folder)
+            for entry in self.read_entries():
+                count += 1
+                book.apply_entries([entry])
+                if totals.position is not None and totals.position.sequence == count:
+                    self._compare_totals(totals, book)
         return count
+
+    def _compare_totals(self, totals: _Book, book: _Book) -> None:
+        """Raise Damaged if the totals are not those of the entries, `book`, that they include."""
+        accounts = [each for each in {**book.sums, **totals.sums} if not totals.may_lack_sums(each)]
+        if totals.open == book.open and all(
+            totals.sums.get(account, Sums()) == book.sums.get(account, Sums()) for account in accounts
+        ):
+            return
+        message = f"the ledger is damaged: the sums in {TOTALS} are not those of the entries"
+        raise Damaged(message, where=str(self.folder / TOTALS), fix=REPAIR)
 
     def list_files(self) -> list[Path]:
         """Return its files, without what an interrupted append has left."""
@@ -200,8 +214,8 @@ class Ledger:
     def replace(self, entries: Iterable[LedgerEntry]) -> int:
         """Write a new ledger in place of the old one, for a repair; return the number of entries."""
         written = [_dump_entry(entry) for entry in entries]
-        _create_folder(self.folder)
-        with self._hold_lock():
+        files.create_ignored_directory(self.folder)
+        with files.lock_directory(self.folder):
             # Complete in another directory first: if this is interrupted, the damaged ledger is still there.
             draft = self.folder / DRAFT
             files.remove_tree(draft)
@@ -222,7 +236,7 @@ class Ledger:
 
     @contextmanager
     def _open_book(self, accounts: Iterable[Account] = (), *, creates: bool = True) -> Iterator[_Book]:
-        with self._hold_lock(), _explain_damage(self.folder):
+        with files.lock_directory(self.folder), _explain_damage(self.folder):
             if not creates and _is_new(self.folder):
                 yield _Book(self.folder)
                 return
@@ -230,17 +244,6 @@ class Ledger:
             if any(map(book.may_lack_sums, accounts)):
                 book = _load_book(self.folder, is_complete=True)
             yield book
-
-    @contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        with files.convert_os_errors(self.folder):
-            fd = os.open(self.folder, _LOCKING)
-        try:
-            # The kernel queues those who wait, and frees the lock when its holder dies.
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)
 
 
 class _Book:
@@ -345,15 +348,6 @@ def _find_begin(account: Account) -> str:
     return account.scope[len("run ") :][:_DAY] if account.scope.startswith("run ") else account.period
 
 
-def _create_folder(folder: Path) -> None:
-    if os.path.isdir(folder):
-        return
-    with files.convert_os_errors(folder.parent):
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files.ensure_directory(folder)
-    files.replace_file(folder / ".gitignore", _IGNORE_ALL)  # what was spent is not source code
-
-
 def _is_new(folder: Path) -> bool:
     """Whether the ledger was not begun yet. Raises Damaged if its file is missing, although it was begun."""
     if os.path.lexists(folder / LEDGER):
@@ -432,6 +426,9 @@ def _explain_damage(folder: Path) -> Iterator[None]:
     except Damaged as error:
         message = f"the ledger is damaged: {error.message.replace('interaction', 'entry')}"
         raise Damaged(message, where=error.where or str(folder / LEDGER), fix=REPAIR) from error
+    except NewerFormat as error:
+        message = error.message.replace("the history", "the ledger").replace("job format", "ledger format")
+        raise NewerFormat(message, where=error.where, fix=error.fix) from error
 
 
 def _dump_entry(entry: LedgerEntry) -> JsonObject:

@@ -209,6 +209,13 @@ def damaged_ledger(desk: Desk) -> None:
     file.write_bytes(file.read_bytes().replace(b'"tokens":6', b'"tokens":7'))
 
 
+def newer_ledger(desk: Desk) -> None:
+    spent("j1")(desk)
+    file = desk.home / "ledger" / "ledger.json"
+    file.write_bytes(file.read_bytes().replace(b'"version":1', b'"version":9', 1))
+    (desk.home / "ledger" / "totals.json").unlink()
+
+
 def in_the_making(desk: Desk) -> None:
     folder = desk.jobs / ".new-x-0123456789ab"
     put(folder / "jobHistory.json", b"{")

@@ -113,7 +113,7 @@ class TestTheFile:
             (["set", "limits.cost_threshold", "abc"], '`limits.cost_threshold` must be a number, not "abc"'),
             (["set", "limits.max_attempts", "0"], "`limits.max_attempts` must be at least 1, not 0"),
             (["set", "limits.cost_treshold", "5"], "did you mean `cost_threshold`?"),
-            (["set", "limts.cost_threshold", "5"], "did you mean `limits`?"),
+            (["set", "limts.cost_threshold", "5"], "did you mean `limits`"),
             (["set", "models.m.endpont", "http://127.0.0.1"], "did you mean `endpoint`?"),
             (["set", "models.m", "x/y"], "`models.m` must be a mapping"),
             (["set", "models.m.input_price", "5"], "`models.m.provider_model` is missing"),

@@ -64,7 +64,7 @@ def test_a_config_and_a_role_that_do_not_validate_keep_nobody_from_looking(desk:
     (desk.home / "roles").mkdir()
     (desk.home / "roles" / "Poet.yaml").write_text("name: Poet\ninstructions: i\nllm_model: m\n", "utf-8")
     found = checks(desk, "--deep", code=5)
-    assert "did you mean `limits`?" in found["config"]["fix"]
+    assert "did you mean `limits`" in found["config"]["fix"]
     assert f"{desk.home / 'config.yaml'}:1: unknown key `limts`" in found["config"]["message"]
     assert "`description` is missing" in found["roles"]["message"]
     assert found["job j1"]["level"] == "ok"

@@ -42,6 +42,7 @@ from tests.cli.faults import (
     link_among_jobs,
     linked,
     made_tomorrow,
+    newer_ledger,
     no_pack,
     not_a_directory,
     of_another_job,
@@ -285,6 +286,11 @@ FAULTS = (
         "fix",
     ),
     Fault(
+        "ledger-of-a-newer-logist",
+        newer_ledger,
+        "8 ledger: the ledger was written by a newer Logist (ledger format 9)",
+    ),
+    Fault(
         "ledger-forgotten",
         spent("gone"),
         "0 ledger: calls of jobs that don't exist any more are still reserved: gone",
@@ -313,6 +319,11 @@ FAULTS = (
     Fault("half-written-at-home", half_written_at_home, "0 home: .current_job.0123456789ab.new", "fix"),
     Fault("not-ignored", in_a_repository, "0 home: .gitignore is missing", "fix"),
     Fault("config", lambda desk: desk.settings("limts: {}\n"), "5 config: unknown key `limts`"),
+    Fault(
+        "unknown-rate-limit",
+        lambda desk: desk.settings("rate_limits: {opnai: {concurrent: 4}}\n"),
+        "5 config: rate_limits.opnai: unknown provider or model `opnai`",
+    ),
     Fault(
         "script-missing",
         lambda desk: (desk.place / "answers.json").unlink(),

@@ -432,6 +432,32 @@ def test_without_budgets_of_the_user_those_of_a_project_need_no_trust(
     assert desk("run", env=user).code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "needs_trust"),
+    [
+        ("{openai: {concurrent: 4}}", ""),
+        ("{openai: {concurrent: 1, calls_per_minute: 5}}", ""),
+        ("{anthropic: {concurrent: 99}}", ""),
+        ("{openai/gpt-5: {calls_per_minute: 999}}", ""),
+        ("{openai: {concurrent: 5}}", "rate_limits.openai.concurrent"),
+        ("{openai: {concurrent: null, calls_per_minute: 5}}", "rate_limits.openai.concurrent"),
+    ],
+)
+def test_a_project_may_only_lower_the_rate_limits_of_the_user(
+    desk: Desk, user: dict[str, str], text: str, needs_trust: str
+) -> None:
+    own = Path(user["XDG_CONFIG_HOME"]) / "logist" / "config.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("rate_limits: {openai: {concurrent: 4}}\n")
+    desk.settings(f"rate_limits: {text}\n")
+    ran = desk("run", env=user)
+    assert ran.code == (5 if needs_trust else 0)
+    if needs_trust:
+        assert f"`{needs_trust}` allows more calls than your own config does" in ran.err
+        assert desk("trust", "--yes", env=user).code == 0
+        assert desk("run", env=user).code == 0
+
+
 def test_each_setting_is_judged() -> None:
     """A new setting needs trust until it is put into the table; here it has to be put into one of the two lists."""
     sensitive = {
@@ -459,7 +485,7 @@ def test_each_setting_is_judged() -> None:
         *("workspace.setup.environment", "workspace.setup.rerun", "tools.require_approval", "tools.disabled"),
         *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),
         *("sandbox.output_bytes", "sandbox.readable"),
-        *("budget.limits", "budget.timezone"),
+        *("budget.limits", "budget.timezone", "rate_limits"),
         # Refused in a project's config, with and without trust.
         *("steward.sign", "steward.key", "steward.require", "steward.allowed_signers", "projects"),
     }

@@ -11,20 +11,23 @@ import pytest
 
 from logist.agents.courier.reservations import name_ask
 from logist.agents.function import FunctionAgent
-from logist.core.model import Kind, Status
+from logist.core.model import ErrorKind, Kind, Status, TransportError
 from logist.core.model.commands import ResubmitCommand
 from logist.core.money import money, totals
 from logist.core.money.amounts import MICROCENTS
 from logist.core.money.budgets import NOTHING, Account, BookedCall, Cost, Sums
-from logist.errors import Damaged
+from logist.errors import Damaged, Stopped
 from logist.jobs import job_queue
 from logist.jobs.base import budgets
+from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.project import Clock
+from logist.jobs.base.session import open_session
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.ledger_checks import find_ledger_problems, repair_ledger
 from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.job_deletion import delete_job
 from logist.jobs.steward.steward_decisions import record_decision
+from logist.jobs.turn import outages
 from logist.jobs.turn.next_request import Choice
 from logist.store.ledger import LedgerView
 from tests.jobs.bench import Bench, Json, command
@@ -294,6 +297,37 @@ def test_a_daily_budget_begins_again_at_midnight_and_a_clock_that_goes_back_spen
         assert wait.pause == 22 * 3600 + 59 * 60  # this day has 23 hours
         assert len(server.requests) == 2
     assert read_project(b).spent.calls == 2
+
+
+def test_a_budget_that_was_used_up_just_before_midnight_is_not_waited_for_until_the_next(
+    bench: MakeBench,
+) -> None:
+    """The refusal is of the day before; the wait begins after midnight."""
+    with Loopback(DONE) as server:
+        b = budgeted(bench(), server.url, {"daily": {"calls": 1, "per": "day", "cost": 1000}})
+        rules = b.project.settings.budget.model_copy(update={"timezone": "UTC"})
+        b.change(settings=b.project.settings.model_copy(update={"budget": rules}))
+        b.create()
+        at(b, datetime(2026, 3, 29, 0, 0, tzinfo=UTC))
+        with open_session(b.project, "j", "job step") as session:
+            for period, pause in (("2026-03-28", 0.0), ("2026-03", 86_400.0), ("2026-03-29", 86_400.0)):
+                error = TransportError(
+                    kind=ErrorKind.OUTAGE, message="used up", budget="daily", budget_period=period
+                )
+                wait = outages.begin_budget_wait(session, BudgetReached(error, "Worker"))
+                assert wait.pause == pause
+                assert outages.is_due(b.project, wait) == (pause == 0.0)
+
+
+def test_a_step_that_is_stopped_before_its_call_keeps_nothing_reserved(bench: MakeBench) -> None:
+    with Loopback(DONE) as server:
+        b = budgeted(bench(), server.url, {})
+        b.create()
+        b.change(stopping=lambda: 130 if read(b).open else 0)
+        with pytest.raises(Stopped):
+            b.step()
+        view = read(b)
+        assert (view.open, view.sums[PROJECT], server.requests) == ({}, Sums(), [])
 
 
 def test_reservations_of_running_calls_make_a_job_wait_only_for_a_moment(bench: MakeBench) -> None:

@@ -21,12 +21,14 @@ from logist.jobs.base import budgets
 from logist.jobs.steward import job_edits
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.store import JobDir, inflight
-from logist.store.progress import read_last_record
+from logist.store.progress import Activity, ActivityRecord, read_last_record
+from logist.store.progress_text import format_progress
 from logist.store.transcripts import read_transcript
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import KEY, paid, step_as_process, waiting_for
 from tests.jobs.test_programs import program
+from tests.jobs.test_workflow_children import given_away
 from tests.loopback import Loopback
 
 PROJECT = Account("project")
@@ -246,6 +248,27 @@ def test_without_a_known_address_there_is_no_gate_and_a_warning(bench: MakeBench
         text for text in b.said if "works without the gate: the address of `bedrock/large` is unknown" in text
     ]
     assert b.history()[-1].usage.calls == 0
+
+
+def test_over_the_limit_of_the_job_above_that_job_halts(bench: MakeBench) -> None:
+    b = bench(settings={"review": {"enabled": False}})
+    child = given_away(b, "one", limits=LIMIT)[0]
+    body = "answers = [ask() for _ in range(12)]; sys.exit('no money')"
+    with Loopback(SAYS) as server:
+        gated(paid(b, server.url, review={"enabled": False}, min_output_tokens=900), body)
+        result = b.step(child)
+        seen = len(server.requests)
+        assert (result.exit_code, result.state.status) == (7, Status.PENDING)
+        assert "could cost more than j and its jobs have left" in (result.state.reason or "")
+        assert b.step(child).exit_code == 7
+        assert len(server.requests) == seen
+    assert b.state("j").status is Status.HALTED_COST
+    assert 0 < sums(b).spent.microcents == seen * COST <= 0.5 * MICROCENTS
+
+
+def test_what_a_program_prints_is_shown_with_the_number_of_its_request() -> None:
+    record = ActivityRecord(Activity.WORKING, role="Worker", turn=3, words="almost done")
+    assert format_progress(record, 4) == 'Worker, turn 3 (4 s): working "almost done"'
 
 
 def as_process(b: Bench) -> Any:

@@ -5,7 +5,11 @@ exact cost, and a request without one is in doubt at its highest. The ledger say
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +23,8 @@ from logist.errors import ProviderError
 from logist.jobs.steward.steward_decisions import record_decision
 from tests.jobs.bench import Bench
 from tests.jobs.conftest import MakeBench
-from tests.jobs.test_gate import COST, SAYS, made, microcents, sums, total
+from tests.jobs.test_gate import COST, SAYS, as_process, kill_courier, made, microcents, sums, total
+from tests.jobs.test_paid import waiting_for
 from tests.loopback import Loopback
 from tests.torture.pay_tools import Point, killing_python
 
@@ -40,9 +45,9 @@ def list_points() -> Iterator[tuple[Point, int, bool, Kind | None]]:
     ]
     yield Point(*run_sent, after=False), 0, False, None
     yield Point(*run_sent, after=True), 0, False, Kind.ASK
-    for name, time in names:
+    for name, count in names:
         for after in (False, True):
-            point = Point(name, time, after)
+            point = Point(name, count, after)
             answers = int(name[0]) - (0 if name.endswith("response") and after else 1)
             yield point, answers, point.doubt, Kind.RECOVER if point.doubt else Kind.ASK
     yield Point(*run_response, after=False), REQUESTS, False, Kind.ASK
@@ -56,7 +61,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.deep_beyond(4)
 @pytest.mark.parametrize(
     ("point", "answers", "is_doubtful", "kind"),
-    sorted(list_points(), key=lambda each: not each[2]),
+    [*list_points()],
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, Point) else "",
 )
 def test_a_courier_killed_at_a_durable_point(
@@ -121,3 +126,56 @@ def test_the_program_is_gone_with_its_courier(
         b.step()
         found = Path(b.folder() / "workspace" / "later.txt")
         assert not found.exists()
+
+
+PARALLEL = """
+pool = concurrent.futures.ThreadPoolExecutor(4)
+note("pid", os.getpid())
+answers = list(pool.map(ask, map(str, range(12))))
+"""
+
+
+@pytest.mark.deep_beyond(3)
+@pytest.mark.parametrize("seed", range(12))
+def test_kills_at_any_moment_of_parallel_requests(bench: MakeBench, seed: int) -> None:
+    chance = random.Random(seed)
+    with Loopback({**SAYS, "delay": 0.1}) as server:
+        b = made(bench, server, PARALLEL)
+        job = b.project.open_job("j")
+        stepper = as_process(b)
+        server.wait_for(chance.randint(1, 10))
+        time.sleep(chance.random() * 0.1)
+        victim = chance.choice(["courier", "program", "both"])
+        with suppress(OSError, AssertionError):  # it may have ended already
+            if victim != "courier":
+                for pid in find_processes(str(b.project.home.parent / "agent.py")):
+                    os.kill(pid, signal.SIGKILL)
+            if victim != "program":
+                kill_courier(job)
+        if chance.random() < 0.3:
+            stepper.kill()
+        stepper.wait()
+        waiting_for(lambda: job.find_lock_holder() is None)
+        seen = len(server.requests)
+        if len(b.history()) == 1:
+            b.step()
+        assert len(server.requests) == seen, "a request was sent without a decision"
+        [entry] = b.history()[1:]
+        book = sums(b)
+        assert microcents(entry.usage) == total(b) == book.spent.microcents + book.reserved.microcents
+        assert book.reserved.microcents == (
+            RecoverCommand.read(entry.command).in_doubt_microcents or 0 if entry.kind is Kind.RECOVER else 0
+        )
+        answered = book.spent.microcents // COST
+        assert answered <= seen
+        assert entry.usage.calls >= answered
+
+
+def find_processes(name: str) -> list[int]:
+    """The processes whose command line has this word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if name.encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found

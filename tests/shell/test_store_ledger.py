@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from logist.core.money.budgets import NOTHING, Account, BookedCall, Cap, Cost, SharedBudget, Sums, list_caps
-from logist.errors import Damaged, StorageError
+from logist.digests import compute_sha256
+from logist.errors import Damaged, NewerFormat, StorageError
 from logist.store import ledger as ledgers
 from logist.store.ledger import Ledger
 from tests.torture.crowd_forks import Forks
@@ -175,6 +177,61 @@ def test_entries_that_are_gone_are_damage(ledger: Ledger, *, is_removed: bool) -
     for use in (ledger.verify, ledger.read, lambda: reserve(ledger, 3)):
         with pytest.raises(Damaged, match=message):
             use()
+
+
+@pytest.mark.parametrize("wrong", ["sums", "open"])
+def test_sums_that_are_not_those_of_the_entries_are_damage(ledger: Ledger, wrong: str) -> None:
+    """A reservation doesn't read the entries again, so wrong sums would allow to spend more."""
+    assert reserve(ledger, 1)
+    assert reserve(ledger, 2)
+    ledger.settle({"j/abc/1": Cost(3, 0, 1)}, AT)
+    path = ledger.folder / ledgers.TOTALS
+    data = json.loads(path.read_bytes().partition(b"\n")[2])
+    if wrong == "sums":
+        data["sums"][0][2] = 0
+    else:
+        data["open"] = []
+    body = json.dumps(data).encode()
+    path.write_bytes(compute_sha256(body).encode() + b"\n" + body)
+    with pytest.raises(Damaged, match=r"the sums in totals\.json are not those of the entries") as raised:
+        ledger.verify()
+    assert raised.value.where == str(path)
+    ledger.replace(ledger.read_intact_entries())
+    assert ledger.verify() == 3
+
+
+def test_totals_of_an_earlier_entry_are_verified_too(ledger: Ledger) -> None:
+    assert reserve(ledger, 1)
+    before = (ledger.folder / ledgers.TOTALS).read_bytes()
+    assert reserve(ledger, 2)
+    (ledger.folder / ledgers.TOTALS).write_bytes(before)
+    assert ledger.verify() == 2
+
+
+def test_a_ledger_of_a_newer_logist_is_refused(ledger: Ledger) -> None:
+    assert reserve(ledger, 1)
+    file = ledger.folder / ledgers.LEDGER
+    file.write_bytes(file.read_bytes().replace(b'"version":1', b'"version":9', 1))
+    (ledger.folder / ledgers.TOTALS).unlink()
+    for use in (ledger.verify, ledger.read, lambda: reserve(ledger, 2)):
+        with pytest.raises(
+            NewerFormat, match=r"the ledger was written by a newer Logist \(ledger format 9\)"
+        ):
+            use()
+
+
+@pytest.mark.parametrize("is_dangling", [True, False])
+def test_a_link_in_place_of_the_ledger_is_named(ledger: Ledger, tmp_path: Path, *, is_dangling: bool) -> None:
+    ledger.folder.parent.mkdir()
+    ledger.folder.symlink_to(tmp_path / "other")
+    if not is_dangling:
+        (tmp_path / "other").mkdir()
+    for use in (ledger.verify, ledger.read, lambda: reserve(ledger, 1)):
+        with pytest.raises(StorageError, match="is a symbolic link; Logist needs a directory here") as raised:
+            use()
+        assert raised.value.where == str(ledger.folder)
+        assert raised.value.fix == "put the directory itself in its place, or remove the link"
+    assert not is_dangling or not (tmp_path / "other").exists()
 
 
 def test_a_long_ledger_continues_in_a_new_file(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

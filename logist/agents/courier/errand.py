@@ -27,6 +27,7 @@ from logist.core.secrets.redact import redact
 from logist.core.text.surrogates import replace_surrogates
 from logist.errors import Damaged, LogistError
 from logist.store import JobDir
+from logist.store.call_rates import CallRates
 from logist.store.progress import Activity
 
 HEARD = 1 << 14
@@ -52,8 +53,10 @@ class ProgramErrand:
         secrets: list[str],
         place: Workplace,
         ledger: ExchangeLedger | None = None,
+        rates: CallRates | None = None,
     ) -> None:
         self.job, self.ask, self.api_key, self.place, self.ledger = job, ask, api_key, place, ledger
+        self.rates = rates
         self.secrets = [*secrets, api_key] if api_key else secrets
         self.stopped = self.sent = False
         self.redactions = 0
@@ -82,9 +85,11 @@ class ProgramErrand:
         began = time.monotonic()
         try:
             ended = self._start_program(invocation)
-        except LogistError as error:  # it never ran
-            self._close_gate()
-            self._save_record(self._build_record(_make_failed_reply(str(error))))
+        except LogistError as error:  # it never ran, unless its requests say otherwise
+            self._close_gate(LAST_SECONDS)
+            self._save_record(
+                self._build_record(self._make_unstarted_reply(str(error), time.monotonic() - began))
+            )
             return
         self._close_gate(LAST_SECONDS)
         seconds = time.monotonic() - began
@@ -130,7 +135,7 @@ class ProgramErrand:
         if self.ledger is not None:
             with suppress(Damaged):  # the gate refuses the first request
                 self.ledger.release(1)
-        records = GateRecords(self.job, self.ask, self.ledger, self.secrets, self.progress)
+        records = GateRecords(self.job, self.ask, self.ledger, self.secrets, self.progress, self.rates)
         self.gated = GatedRun(self.ask, provider, self.api_key, records)
         return self.gated
 
@@ -239,6 +244,13 @@ class ProgramErrand:
             warnings=(*result.warnings, *denied, *warnings),
             session=result.session,
         )
+
+    def _make_unstarted_reply(self, message: str, seconds: float) -> Reply:
+        """Return the reply of a program that could not be started, or whose sandbox was killed while it worked."""
+        if self.gated is None or not self.gated.records.count:
+            return _make_failed_reply(message)
+        error = TransportError(kind=ErrorKind.TRANSIENT, message=message)
+        return Reply(error=error, usage=self.gated.build_usage(None, round(seconds, 3)))
 
     def _build_record(self, reply: Reply) -> JsonObject:
         """Return the reply as it may be written to a file: valid text without

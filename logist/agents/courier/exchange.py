@@ -54,6 +54,7 @@ from logist.core.text.counts import format_count
 from logist.errors import Damaged, StorageError
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
+from logist.store.call_rates import PAUSED, CallRates, CallWait, Permit
 from logist.store.ledger import BudgetRefusal
 from logist.store.progress import Activity
 
@@ -121,8 +122,9 @@ class Errand:
         secrets: list[str],
         place: Workplace,
         ledger: ExchangeLedger | None = None,
+        rates: CallRates | None = None,
     ) -> None:
-        self.job, self.ask, self.api_key, self.ledger = job, ask, api_key, ledger
+        self.job, self.ask, self.api_key, self.ledger, self.rates = job, ask, api_key, ledger, rates
         self.secrets = [*secrets, api_key] if api_key else secrets
         self.toolbox = Toolbox(
             ask,
@@ -136,6 +138,7 @@ class Errand:
         self.progress = ProgressReport(job.inflight, ask.role, self.secrets, self.at.usage)
         self.tries = 1
         self.sent = self.over = self.stopped = False
+        self.deadline = time.monotonic() + ask.deadline_seconds
 
     def run(self) -> None:
         """Run until an answer, or a failure that ends the ask, is on disk; or until `stop`."""
@@ -144,33 +147,30 @@ class Errand:
             self._save_reply(loaded, "", 0.0)
         elif isinstance(loaded, LoadedClient):
             with suppress(_BudgetUsedUp):
-                self._run_turns(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
+                self.deadline = time.monotonic() + self.ask.deadline_seconds - self.at.seconds
+                self._run_turns(loaded)
         if not self.stopped:
             self.toolbox.place.clear_home()
 
-    def _run_turns(self, loaded: LoadedClient, deadline: float) -> None:
+    def _run_turns(self, loaded: LoadedClient) -> None:
         """Alternate the model's turns and the tools it calls, until it calls none."""
         # An earlier courier of this ask may have been killed after the last answer: then run the tool calls of
         # that answer first.
         if self.at.has_outage():
-            if (
-                self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None
-                or self.stopped
-            ):
+            if self._begin_exchange(self.at.k + 1, {"retry_of": self.at.k}) is not None or self.stopped:
                 return  # a limit that another job used up: the turns so far stay as they are
-            self._run_turn(loaded, deadline)
-        elif self.at.reply is None and (self._is_reserved() or self._reserve_again(deadline)):
-            self._run_turn(loaded, deadline)
+            self._run_turn(loaded)
+        elif self.at.reply is None and (self._is_reserved() or self._reserve_again()):
+            self._run_turn(loaded)
         while not self.stopped and (
-            (self._run_called_tools(deadline) and self._begin_next(deadline))
-            or self._begin_follow_up(deadline)
+            (self._run_called_tools() and self._begin_next()) or self._begin_follow_up()
         ):
-            self._run_turn(loaded, deadline)
+            self._run_turn(loaded)
 
-    def _begin_follow_up(self, deadline: float) -> bool:
+    def _begin_follow_up(self) -> bool:
         """Begin to ask the model again, if its answer is not valid and it may be asked again."""
         at, reply = self.at, self.at.reply
-        if reply is None or reply.error or reply.calls or self.stopped or time.monotonic() >= deadline:
+        if reply is None or reply.error or reply.calls or self.stopped or time.monotonic() >= self.deadline:
             return False
         has_form = self.ask.form is not None and not at.is_form_refused
         follow_up = follow_ups.choose_follow_up(self.ask, reply, at.follow_ups, has_form=has_form)
@@ -180,12 +180,12 @@ class Errand:
         at.follow_ups = [*at.follow_ups, follow_up]
         if follow_up.text:
             at.turns = [*at.turns, ToolTurn(reply.text, (), (), follow_up.text)]
-        if self._begin_exchange(deadline, at.k + 1, follow_up.to_request()) is None and not self.stopped:
+        if self._begin_exchange(at.k + 1, follow_up.to_request()) is None and not self.stopped:
             return True
         at.turns, at.follow_ups, self.coming = before
         return False
 
-    def _begin_without_form(self, failure: ExchangeFailure | None, deadline: float) -> bool:
+    def _begin_without_form(self, failure: ExchangeFailure | None) -> bool:
         """Begin the same exchange without the form, if the provider may have refused it: that costs nothing."""
         has_form = self.coming is not None and self.coming.sending.form is not None
         is_refused = failure is not None and not failure.billed and failure.error.http_status in REFUSED_FORM
@@ -193,31 +193,31 @@ class Errand:
             return False
         self.at.is_form_refused = True
         self.progress.report(Activity.RETRYING, words="without the schema of the answer, which was refused")
-        return self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k, "form": False}) is None
+        return self._begin_exchange(self.at.k + 1, {"retry_of": self.at.k, "form": False}) is None
 
     def _is_reserved(self) -> bool:
         """Whether cost is already reserved for the current exchange: the step command did so, or nothing is shared."""
         return self.at.k == 1 or (self.ask.shares_limits_of is None and self.ledger is None)
 
-    def _reserve_again(self, deadline: float) -> bool:
+    def _reserve_again(self) -> bool:
         """Reserve the cost of an exchange again after a courier was killed:
         another job may have used the shared limit since.
         """
-        end = self._begin_exchange(deadline, self.at.k, {})
+        end = self._begin_exchange(self.at.k, {})
         if end is not None and not self.stopped:
             self._save_reply(_make_failed_end(ERRORS[end], self._describe_limit(end)), "", 0.0)
         return end is None and not self.stopped
 
-    def _begin_next(self, deadline: float) -> bool:
+    def _begin_next(self) -> bool:
         """Begin the next turn, or end the ask if a limit doesn't allow it."""
-        end = self._begin_exchange(deadline, self.at.k + 1, {})
+        end = self._begin_exchange(self.at.k + 1, {})
         if end is not None and self.at.done is not None:
             ending = {"kind": end.value, "message": self._describe_limit(end)}
             self.at.done = self.at.done | {"end": ending}
             self.job.save_tool_results(self.at.k, self.at.done)
         return end is None and not self.stopped
 
-    def _run_called_tools(self, deadline: float) -> bool:
+    def _run_called_tools(self) -> bool:
         """Run the tools that the model called.
 
         Returns False if it called none, if that ends the ask, or if the courier was stopped.
@@ -226,31 +226,25 @@ class Errand:
         if reply is None or not reply.calls:
             return False
         if done is None or "end" not in done:
-            done = self._use_tools(reply.calls, done, deadline)
-        elif done["end"] is None and (
-            end := self._find_limit(deadline)
-        ):  # a later courier may have less to spend
+            done = self._use_tools(reply.calls, done)
+        elif done["end"] is None and (end := self._find_limit()):  # a later courier may have less to spend
             done = done | {"end": end}
             self.job.save_tool_results(self.at.k, done)
         return done is not None and done["end"] is None
 
-    def _use_tools(
-        self, calls: tuple[Call, ...], done: JsonObject | None, deadline: float
-    ) -> JsonObject | None:
+    def _use_tools(self, calls: tuple[Call, ...], done: JsonObject | None) -> JsonObject | None:
         """Return the tool results, on disk, with the reason for the ask's end (`end`), if it ends."""
         k, reply = self.at.k, self.at.reply
         assert reply is not None
         if len(self.at.turns) + 1 < self.ask.work.rules.max_turns:
             save = partial(self.job.save_tool_results, k)
-            used = self.toolbox.run_calls(calls, done, deadline, lambda: self.stopped, save)
+            used = self.toolbox.run_calls(calls, done, self.deadline, lambda: self.stopped, save)
             if used is None:
                 return None
         else:
             used = end_out_of_turns(self.ask, calls)
         self.at.turns.append(ToolTurn(reply.text, calls, used["results"]))
-        used["end"] = (
-            used["end"] or end_for_unknown_tools(self.ask, self.at.turns) or self._find_limit(deadline)
-        )
+        used["end"] = used["end"] or end_for_unknown_tools(self.ask, self.at.turns) or self._find_limit()
         self.job.save_tool_results(k, used)
         self.at.done = used
         return used
@@ -259,9 +253,9 @@ class Errand:
         self.progress.report_call(call)
         return tools.run_tool(call, context)
 
-    def _find_limit(self, deadline: float) -> JsonObject | None:
+    def _find_limit(self) -> JsonObject | None:
         """Return the limit that prevents the next exchange: the deadline, or the cost limit."""
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= self.deadline:
             message = f"not finished within {self.ask.deadline_seconds:g} seconds"
             return {"kind": Ending.TIME.value, "message": message}
         shares_limits = (
@@ -272,7 +266,7 @@ class Errand:
             return {"kind": Ending.COST.value, "message": message}
         return None
 
-    def _begin_exchange(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
+    def _begin_exchange(self, k: int, request: JsonObject) -> Ending | None:
         """Record exchange `k` durably before any of it is sent; or return the limit that doesn't allow it.
 
         Waits if it would fit once the running calls of other jobs have ended. Begins nothing after `stop`.
@@ -302,7 +296,7 @@ class Errand:
                 return Ending.SHARED_COST
             if at.plan_next(ask) is None:
                 return Ending.COST
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= self.deadline:
                 return Ending.SHARED_COST
             if self.progress.is_due():
                 self.progress.report(Activity.WAITING, words="calls of other jobs that share its cost limit")
@@ -352,19 +346,19 @@ class Errand:
         above = self.ask.shares_limits_of
         return f"{text} the job has left" if end is Ending.COST else f"{text} {above} and its jobs have left"
 
-    def _run_turn(self, loaded: LoadedClient, deadline: float) -> None:
+    def _run_turn(self, loaded: LoadedClient) -> None:
         """Get one answer, with retries where these can't cost anything."""
         self.tries = 1
         while not self.stopped:
-            failure = self._run_exchange(loaded, deadline)
-            if self._begin_without_form(failure, deadline):
+            failure = self._run_exchange(loaded)
+            if self._begin_without_form(failure):
                 continue
-            pause = self._choose_pause(failure, deadline)
+            pause = self._choose_pause(failure)
             if pause is not None and failure is not None:
                 self.progress.report(Activity.RETRYING, words=f"in {pause:.0f} s: {failure.error.message}")
             if pause is None or not self._sleep_unless_stopped(pause):
                 return
-            if self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None:
+            if self._begin_exchange(self.at.k + 1, {"retry_of": self.at.k}) is not None:
                 return  # the result of the last try counts
             self.tries += 1
 
@@ -406,32 +400,63 @@ class Errand:
         except Exception as error:  # noqa: BLE001  litellm runs thousands of third-party modules
             self.events.put(ExchangeEnd(ModelAnswer(failure=loading.explain_missing(error))))
 
-    def _run_exchange(self, loaded: LoadedClient, deadline: float) -> ExchangeFailure | None:
+    def _run_exchange(self, loaded: LoadedClient) -> ExchangeFailure | None:
         """Run one exchange; it is on disk when this returns, unless it was stopped: then it is in doubt."""
         pieces: list[str] = []
         coming = self.coming
         assert coming is not None  # otherwise it would not have begun
+        permit = self._wait_for_permit()
+        if not isinstance(permit, Permit):
+            return permit
         # Durable before the first byte is sent. After a crash: without this file, nothing was sent and a retry
         # is free; with this file but without an answer, the call is in doubt and a steward or a rule decides.
         self.job.mark_sent(self.at.k)
         self.sent = True
         self.progress.report_request(len(self.at.turns) + 1, coming.reserved_microcents)
         started = time.monotonic()
-        arguments = (loaded, coming.sending, deadline - started)
+        arguments = (loaded, coming.sending, self.deadline - started, permit)
         # In another thread, because clients can't be interrupted. This thread enforces the deadline, handles
         # signals, and is the only one that writes to disk. An answer after the deadline is dropped.
         Thread(target=self._call_model, args=arguments, daemon=True).start()
-        ended = self._wait_for_end(pieces, deadline)
+        ended = self._wait_for_end(pieces, self.deadline)
         if ended is None:
             self._log_cut_answer("".join(pieces))
             return None
         self._save_reply(ended, "".join(pieces), time.monotonic() - started)
         return ended.answer.failure
 
-    def _call_model(self, loaded: LoadedClient, sending: Sending, left: float) -> None:
+    def _wait_for_permit(self) -> Permit | ExchangeFailure | None:
+        """Wait until the rate limits allow the next exchange, without using the time of the answer.
+
+        Returns None if the courier was stopped; or a failure, on disk as an exchange that was not sent, if the provider
+        wants no calls for so long that a later courier has to make this one.
+        """
+        if self.rates is None:
+            return Permit()
+        began = time.monotonic()
+        outcome = self.rates.wait_for_permit(self._sleep_unless_stopped, self._report_wait, LONGEST_PAUSE)
+        self.deadline += time.monotonic() - began
+        if not isinstance(outcome, CallWait):
+            return outcome
+        failure = build_pause_failure(outcome)
+        self._save_reply(ExchangeEnd(ModelAnswer(failure=failure)), "", 0.0)
+        return failure
+
+    def _report_wait(self, words: str) -> None:
+        if self.progress.is_due():
+            self.progress.report(Activity.WAITING, words=words)
+
+    def _call_model(self, loaded: LoadedClient, sending: Sending, left: float, permit: Permit) -> None:
         # A little longer than our own deadline, so that our deadline ends it and our message is recorded.
         seconds = max(left, 1.0) + 5
-        answer = loaded.client.call_model(self.ask, sending, self.api_key, seconds, self.events.put)
+        try:
+            answer = loaded.client.call_model(self.ask, sending, self.api_key, seconds, self.events.put)
+            failure = answer.failure
+            if self.rates is not None and failure is not None and failure.again:
+                with suppress(StorageError):  # then each caller is asked to wait by itself
+                    self.rates.ask_to_wait(failure.retry_after or 0.0, str(failure.error.http_status or ""))
+        finally:
+            permit.release()  # not before: a call that is given up at the deadline may still be at work
         self.events.put(ExchangeEnd(answer))
 
     def _wait_for_end(self, pieces: list[str], deadline: float) -> ExchangeEnd | None:
@@ -465,10 +490,10 @@ class Errand:
         """Wait; return False if stopped or interrupted by an event."""
         return not self.stopped and self._next_event(seconds) is None and not self.stopped
 
-    def _choose_pause(self, failure: ExchangeFailure | None, deadline: float) -> float | None:
+    def _choose_pause(self, failure: ExchangeFailure | None) -> float | None:
         if failure is None or self.tries >= self.ask.max_tries:
             return None
-        left = deadline - time.monotonic()
+        left = self.deadline - time.monotonic()
         chance = random.random()  # noqa: S311  no secret: it only spreads retries in time
         return compute_pause(self.tries, failure, self.ask.backoff_seconds, left, chance)
 
@@ -489,6 +514,15 @@ class Errand:
     def _log_cut_answer(self, text: str) -> None:
         """Write the text of an incomplete answer to the logs, where nothing treats it as an answer."""
         self.job.write_log(f"cut-answer-{self.ask.index}-{self.at.k}.txt", self._clean_text(text).encode())
+
+
+def build_pause_failure(wait: CallWait) -> ExchangeFailure:
+    """Return the failure of a call that was not sent, because its provider has asked another call to wait."""
+    status = int(wait.asked_by) if wait.asked_by.isdecimal() else None
+    error = TransportError(
+        kind=ErrorKind.OUTAGE, message=PAUSED, http_status=status, retry_after=wait.seconds
+    )
+    return ExchangeFailure(error, billed=False, retry_after=wait.seconds)
 
 
 def _make_failed_end(kind: ErrorKind, message: str) -> ExchangeEnd:

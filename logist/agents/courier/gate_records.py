@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 from threading import Condition
 
@@ -25,10 +27,12 @@ from logist.core.money import money
 from logist.core.money.budgets import Cost
 from logist.core.secrets.redact import redact
 from logist.core.text.counts import format_count
-from logist.errors import LogistError
+from logist.errors import LogistError, StorageError
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, inflight
+from logist.store.call_rates import CallRates, CallWait, Permit
 from logist.store.ledger import BudgetRefusal
+from logist.store.progress import Activity
 
 WAIT_SECONDS = 30.0
 """How long a request waits if only running calls prevent it; after that, the program is told to ask again."""
@@ -44,6 +48,8 @@ class _OpenRequest:
     reserved_microcents: int | None
     """None: the price of the model is unknown."""
     is_sent: bool = False
+    permit: Permit = field(default_factory=Permit)
+    """Its place among the calls that the rate limits allow at once."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,10 @@ class GateRecords:
         ledger: ExchangeLedger | None,
         secrets: list[str],
         progress: ProgressReport,
+        rates: CallRates | None = None,
     ) -> None:
         self.job, self.ask, self.ledger, self.secrets, self.progress = job, ask, ledger, secrets, progress
+        self.rates = rates
         self.folder = job.inflight / inflight.GATE
         self.usage = NOTHING
         """Of all requests that have ended."""
@@ -86,7 +94,7 @@ class GateRecords:
         """The name of the budget, if it is one."""
         self.refusals_in_a_row = 0
         self.last_refusal: GateRefusal | None = None
-        self._texts = RequestTexts()
+        self._texts = RequestTexts(lambda text: redact(text, self.secrets))
         self._open: dict[int, _OpenRequest] = {}
         self._closed = False
         self._changed = Condition()
@@ -100,12 +108,41 @@ class GateRecords:
         with self._changed:
             while True:
                 result = self._refuse_early() or self._try_admit(request, build)
-                if isinstance(result, Admission | GateRefusal):
+                if isinstance(result, GateRefusal):
                     return result
+                if isinstance(result, Admission):
+                    break
                 left = until - time.monotonic()
                 if left <= 0:
                     return GateRefusal("busy", f"{result}; try again in some seconds")
                 self._changed.wait(min(left, LOOK_SECONDS))
+        return self._wait_for_permit(result)
+
+    def _wait_for_permit(self, admission: Admission) -> Admission | GateRefusal:
+        """Wait until the rate limits allow the request, or give it up."""
+        if self.rates is None:
+            return admission
+        k = admission.k
+        outcome = self.rates.wait_for_permit(self._sleep_unless_closed, self._report_wait, WAIT_SECONDS)
+        with self._changed:
+            if isinstance(outcome, Permit) and k in self._open:
+                self._open[k].permit = outcome
+                return admission
+            if isinstance(outcome, Permit):
+                outcome.release()
+            words = outcome.words if isinstance(outcome, CallWait) else "the run of this program is over"
+            if k in self._open:
+                error = TransportError(kind=ErrorKind.OUTAGE, message=f"not sent: {words}")
+                self._save_end(k, GateEnd(ModelAnswer(failure=ExchangeFailure(error, billed=False)), "", 0.0))
+        return GateRefusal("busy" if isinstance(outcome, CallWait) else "stopped", f"not sent: {words}")
+
+    def _sleep_unless_closed(self, seconds: float) -> bool:
+        with self._changed:
+            return not self._changed.wait_for(lambda: self._closed, seconds)
+
+    def _report_wait(self, words: str) -> None:
+        if self.progress.is_due():
+            self.progress.report(Activity.WAITING, words=words)
 
     def mark_sent(self, k: int) -> None:
         """Record durably that the request is about to be sent."""
@@ -197,9 +234,9 @@ class GateRecords:
             return "calls that are running have reserved what is left of the cost limit"
         requests = format_count(self.count, "request")
         text = f"after {requests} of {self.ask.agent}, the next one could cost more than"
-        if self._fit(request, room.own) is None:
-            return self._end_run("limit", f"{text} the job has left")
-        return self._end_run("shared_limit", f"{text} {self.ask.shares_limits_of} and its jobs have left")
+        if self._fit(request, room.shared) is None:
+            return self._end_run("shared_limit", f"{text} {self.ask.shares_limits_of} and its jobs have left")
+        return self._end_run("limit", f"{text} the job has left")
 
     def _end_run(self, reason: Reason, message: str) -> GateRefusal:
         """Refuse this request and all later ones of the run."""
@@ -227,13 +264,12 @@ class GateRecords:
     def _record(self, request: GateRequest, fitted: int, body: bytes) -> Admission:
         k = self.count + 1
         reserved = money.compute_highest_cost(self.ask.model, request.input_tokens, fitted)
-        text, _ = redact(booking.repair_surrogates(body.decode("utf-8", "replace")), self.secrets)
         record = {
             "format": request.format,
             "stream": request.stream,
             "max_output_tokens": fitted,
             "reserved_microcents": reserved,
-            "body": self._texts.shorten(k, text).to_json(),
+            "body": self._texts.shorten(k, body.decode("utf-8", "replace")).to_json(),
         }
         inflight.begin_exchange(self.folder, k, record)
         self.count, self.refusals_in_a_row = k, 0
@@ -242,6 +278,8 @@ class GateRecords:
 
     def _save_end(self, k: int, end: GateEnd) -> None:
         request = self._open[k]
+        request.permit.release()
+        self._keep_pause(end.answer.failure)
         reply = booking.build_reply(
             self.ask,
             end.answer,
@@ -261,6 +299,12 @@ class GateRecords:
             reply.usage, is_failed=reply.error is not None, in_flight_microcents=self._sum_reserved()
         )
         self._changed.notify_all()
+
+    def _keep_pause(self, failure: ExchangeFailure | None) -> None:
+        """Let all jobs wait as long as the provider has asked to."""
+        if self.rates is not None and failure is not None and failure.again:
+            with suppress(StorageError):  # then each caller is asked to wait by itself
+                self.rates.ask_to_wait(failure.retry_after or 0.0, str(failure.error.http_status or ""))
 
     def _sum_reserved(self) -> int:
         return sum(each.reserved_microcents or 0 for each in self._open.values())

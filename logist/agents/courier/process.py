@@ -27,6 +27,7 @@ from logist.core.model import JsonObject
 from logist.core.secrets.redact import redact
 from logist.errors import StorageError
 from logist.store import JobDir, Lock, files
+from logist.store.call_rates import CallRates
 
 LOG = "courier.log"
 
@@ -76,7 +77,8 @@ def launch_courier(
 ) -> CourierProcess:
     """Start the courier for the envelope that `begin_exchange(1, ...)` made durable, and note its pid.
 
-    `private`: {"api_key": str|null, "secrets": [str], "ledger": what `ExchangeLedger` writes}; passed through a pipe, so it is never in an argv,
+    `private`: {"api_key": str|null, "secrets": [str], "ledger": what `ExchangeLedger` writes,
+    "rates": what `CallRates` writes}; passed through a pipe, so it is never in an argv,
     environment or file. `environment` is complete: only the path of this package is added. `server`: forks the
     courier, if it can; otherwise it is a new process of Python.
     """
@@ -194,7 +196,9 @@ def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
     place = Workplace.for_job(job, environment, is_private=runs_programs)
     known = private.get("ledger")
     ledger = None if known is None else ExchangeLedger.from_json(known)
-    arguments = (job, ask, private["api_key"], private["secrets"], place, ledger)
+    limits = private.get("rates")
+    rates = None if limits is None else CallRates.from_json(limits)
+    arguments = (job, ask, private["api_key"], private["secrets"], place, ledger, rates)
     if ask.agent in MODEL_AGENTS:
         from logist.agents.courier.exchange import Errand
 

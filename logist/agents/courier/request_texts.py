@@ -5,7 +5,7 @@ Without this, a conversation of 1,000 turns would take 1,000 times its length on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from logist.core.model import JsonObject
 from logist.quick_tuple import NamedTuple
@@ -14,6 +14,8 @@ MOST_KEPT = 4
 """Earlier bodies that a new one is compared with: a program may have several conversations at once."""
 LEAST_SHARED = 256
 """A shorter common part is not worth a reference."""
+AROUND = 8192
+"""Characters around a new part that are searched for secrets with it; longer than any key."""
 
 
 class RequestText(NamedTuple):
@@ -32,21 +34,42 @@ class RequestText(NamedTuple):
         return {"text": self.text} if self.like is None else self._asdict()
 
 
-class RequestTexts:
-    """The last bodies of one run, without secrets."""
+class _KeptText(NamedTuple):
+    k: int
+    body: str
+    clean: str
+    """Without secrets: what the stored texts are parts of."""
 
-    def __init__(self) -> None:
-        self._kept: list[tuple[int, str]] = []
+
+class RequestTexts:
+    """The last bodies of one run."""
+
+    def __init__(self, redact: Callable[[str], tuple[str, int]]) -> None:
+        """`redact`: returns a text without secrets, and how many it had."""
+        self._redact = redact
+        self._kept: list[_KeptText] = []
 
     def shorten(self, k: int, body: str) -> RequestText:
-        """Return the body of request `k` as it is stored, and keep it for the next ones."""
-        shortest = RequestText(body)
-        for number, earlier in self._kept:
-            begin = _count_common(earlier, body)
-            end = _count_common(earlier[begin:][::-1], body[begin:][::-1])
-            if begin + end >= LEAST_SHARED and len(body) - begin - end < len(shortest.text):
-                shortest = RequestText(body[begin : len(body) - end], number, begin, end)
-        self._kept = [*self._kept, (k, body)][-MOST_KEPT:]
+        """Return the body of request `k` as it is stored, without secrets, and keep it for the next ones."""
+        clean, stored = body, self._compare(body, [each for each in self._kept if each.body == each.clean])
+        # To search all of a long conversation for secrets takes longer than all else, so only what is new is searched, with
+        # what is around it: a secret may have begun before.
+        near = body[max(0, stored.begin - AROUND) : len(body) - max(0, stored.end - AROUND)]
+        if self._redact(near)[1]:
+            clean = self._redact(body)[0]
+            stored = self._compare(clean, self._kept)
+        self._kept = [*self._kept, _KeptText(k, body, clean)][-MOST_KEPT:]
+        return stored
+
+    @staticmethod
+    def _compare(text: str, kept: Sequence[_KeptText]) -> RequestText:
+        """Return the shortest way to store a text."""
+        shortest = RequestText(text)
+        for each in kept:
+            begin = _count_common(each.clean, text)
+            end = _count_common(each.clean[begin:][::-1], text[begin:][::-1])
+            if begin + end >= LEAST_SHARED and len(text) - begin - end < len(shortest.text):
+                shortest = RequestText(text[begin : len(text) - end], each.k, begin, end)
         return shortest
 
 

@@ -182,5 +182,6 @@ def build_refusal_error(refusal: BudgetRefusal) -> TransportError:
         kind=ErrorKind.OUTAGE,
         message=refusal.describe(),
         budget=refusal.cap.budget,
+        budget_period=refusal.cap.account.period,
         retry_after=SHORT_PAUSE if refusal.is_temporary else None,
     )

@@ -38,6 +38,7 @@ from logist.core.text.counts import format_bytes
 from logist.core.text.ids import is_job_id
 from logist.errors import InvalidFile, LogistError
 from logist.jobs.base import free_space
+from logist.jobs.base.call_limits import list_call_rates
 from logist.jobs.base.model_choice import require_client
 from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor import job_checks, repairs
@@ -244,6 +245,7 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
     try:
         loaded = load_settings(project.home, environment.user_config_dir())
         roles = context.load_known_roles(environment)
+        list_call_rates(loaded.settings)
         context.read_project_trust(environment, loaded, roles).require_to_run()
     except LogistError as error:
         yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")

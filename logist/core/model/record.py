@@ -104,7 +104,7 @@ class Request(Recorded):
 class TransportError(Extended):
     """The reason if there is no complete answer."""
 
-    _added: ClassVar = frozenset({"retry_after", "budget"})
+    _added: ClassVar = frozenset({"retry_after", "budget", "budget_period"})
 
     kind: Open[ErrorKind]
     message: str
@@ -113,6 +113,8 @@ class TransportError(Extended):
     """Seconds that the provider asked to wait."""
     budget: str | None = None
     """The budget that was used up, so that nothing was sent."""
+    budget_period: str | None = None
+    """The day or the month in which it was; empty for all time, None in replies of an earlier Logist."""
 
 
 class Response(Recorded):

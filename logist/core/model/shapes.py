@@ -710,13 +710,14 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         },
     ),
     "TransportError": (
-        ("added", "budget", "retry_after"),
+        ("added", "budget", "budget_period", "retry_after"),
         {
             "kind": (("word", "ErrorKind"),),
             "message": ("str",),
             "http_status": (("optional", "int"), None),
             "retry_after": (("optional", "float"), None),
             "budget": (("optional", "str"), None),
+            "budget_period": (("optional", "str"), None),
         },
     ),
     "UpdateCommand": (

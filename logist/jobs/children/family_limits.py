@@ -26,7 +26,7 @@ from logist.core.model import (
     Status,
 )
 from logist.core.money import totals
-from logist.errors import Busy, Stopped
+from logist.errors import Busy
 from logist.jobs.base import budgets, family
 from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.session import Session, open_session
@@ -95,7 +95,7 @@ def _try_prepare_call(
     project, spec = session.project, turn.spec
     above, job_id = spec.limits_above, session.job.id
     with shared_limits.reserve_shared_limits(
-        project.jobs_dir, job_id, above, lambda: _raise_if_stopping(session)
+        project.jobs_dir, job_id, above, lambda: agent_calls.raise_if_stopping(session)
     ) as shared:
         # A setup, or the wait for other calls, may have taken long: the parent may have ended meanwhile.
         family.require_wanted(project, session.state, job_id)
@@ -115,7 +115,7 @@ def _try_prepare_call(
         if kept_turns is None:
             _reserve_in_ledger(session, ask)
         if begun := bool(shared):
-            _raise_if_stopping(session)
+            agent_calls.raise_if_stopping(session)
             session.job.begin_exchange(1, ask.data())
     return PreparedCall(plan, ask, kept_turns, begun)
 
@@ -133,7 +133,7 @@ def _reserve_in_ledger(session: Session, ask: RecordedAsk) -> None:
     ledger = budgets.bind_recorded(session, ask)
     if ledger is None:
         return
-    _raise_if_stopping(session)
+    agent_calls.raise_if_stopping(session)
     coming = None
     if ask.agent in MODEL_AGENTS:
         coming = AskProgress.from_exchanges(()).plan_next(ask)
@@ -149,15 +149,10 @@ def _wait_for_room(session: Session, spec: EffectiveSpec, halt: Halt) -> None:
     current: Halt | None = halt
     load_all()  # Logist may be upgraded meanwhile: its modules must fit each other
     while current is not None and current.calls_out:
-        _raise_if_stopping(session)
+        agent_calls.raise_if_stopping(session)
         threading.Event().wait(LOOK_SECONDS)
         shared = shared_limits.list_shared_limits(project.jobs_dir, job_id, spec.limits_above)
         current = limits.find_reached_limit_above(shared, halt.needed, halt.runs)
-
-
-def _raise_if_stopping(session: Session) -> None:
-    if session.project.stopping():
-        raise Stopped("stopped before anything was sent", exit_code=session.project.stopping())
 
 
 def halt_above(session: Session, halt: Halt) -> State | None:

@@ -42,7 +42,7 @@ def find_ledger_problems(project: ProjectContext) -> Iterator[Finding]:
         yield repairable(damage(CHECK, error.message, None), ledger.folder)
         return
     except LogistError as error:
-        yield damage(CHECK, error.message, error.fix)
+        yield Finding(CHECK, "error", error.message, error.fix, error.exit_code)
         return
     if forgotten := _list_forgotten(project, ledger):
         names = ", ".join(sorted({each.call.job for each in forgotten})[:3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from logist.agents import function, scripted
@@ -25,8 +26,9 @@ from logist.core.model import (
     Role,
 )
 from logist.core.text import surrogates
-from logist.errors import ProviderError, Refused, Stopped
+from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs.base import budgets
+from logist.jobs.base.call_limits import bind_call_rates
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from logist.core.permissions.tools import Tool
     from logist.core.step.step import StepPlan
     from logist.jobs.base.project import ProjectContext
+    from logist.store.call_rates import CallRates
 
 POLL_SECONDS = 0.25
 """Seconds between two checks for Ctrl-C, and for new progress, while an agent works."""
@@ -135,6 +138,13 @@ def name_provider_of(project: ProjectContext, agent: str, model: Model) -> str:
     return outages.name_provider(agent, model, _find_provider(project, agent, model))
 
 
+def bind_rates_of(project: ProjectContext, agent: str, model: Model) -> CallRates | None:
+    """Return the rate limits of the next call; None for a local agent. Raises InvalidFile for an unknown provider or model."""
+    if project.has_local_agent:
+        return None
+    return bind_call_rates(project, model, outages.name_server(model, _find_provider(project, agent, model)))
+
+
 def may_use_network(agent: str, role: Role, gate: Provider | None) -> bool:
     """Whether an agent has network access: also a program without a gate, because it has to reach its model."""
     return role.network or (agent not in MODEL_AGENTS and gate is None)
@@ -191,8 +201,7 @@ def ask_function(
     been paid: the job is STUCK then, and a steward decides whether to send it again. `begun`: the request
     is on disk already.
     """
-    if session.project.stopping():
-        raise Stopped("stopped before anything was sent", exit_code=session.project.stopping())
+    raise_if_stopping(session)
     if not begun:
         session.job.begin_exchange(1, ask.data())
     load_all()  # as while a courier works
@@ -201,6 +210,14 @@ def ask_function(
     session.job.save_response(1, reply.model_dump(mode="json"))
     if ledger := budgets.bind_recorded(session, ask):
         ledger.settle(1, reply)
+
+
+def raise_if_stopping(session: Session) -> None:
+    """Raise Stopped at a stop, before a request was sent; what is reserved for it can be used by other jobs at once."""
+    if status := session.project.stopping():
+        with suppress(LogistError):  # the next step releases it, and reports what is wrong
+            budgets.settle_calls(session)
+        raise Stopped("stopped before anything was sent", exit_code=status)
 
 
 def _call_agent(session: Session, agent: Agent, ask: RecordedAsk) -> Reply:
@@ -240,8 +257,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     """
     project, job = session.project, session.job
     project.trust.require_to_run()  # also when another command than a step continues unfinished work
-    if project.stopping():
-        raise Stopped("stopped before a request was sent", exit_code=project.stopping())
+    raise_if_stopping(session)
     workspace = project.open_workspace(job)
     workspace.disarm_git()
     if workspace.why_history_is_missing:
@@ -256,6 +272,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
         "api_key": key,
         "secrets": list(project.secrets),
         "ledger": ledger.to_json() if ledger is not None else None,
+        "rates": bind_call_rates(project, ask.model, outages.name_server(ask.model, ask.provider)).to_json(),
     }
     watch = ProgressWatch(project, job)
     watch.skip_existing()

@@ -18,11 +18,13 @@ from logist.errors import Stopped
 from logist.event_log import events
 from logist.jobs.base import budgets
 from logist.jobs.base.budgets import BudgetReached
+from logist.jobs.base.call_limits import bind_call_rates
 from logist.lazy_modules import load_all
 from logist.store import JobDir, provider_wait
+from logist.store.call_rates import PAUSED
 from logist.store.progress import Activity, ActivityRecord
 from logist.store.provider_wait import ProviderWait
-from logist.timestamps import find_period_end
+from logist.timestamps import find_local_day, find_period_end
 
 if TYPE_CHECKING:
     from logist.agents.courier.ask_files import RecordedAsk
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from logist.core.model import Model, Provider, TransportError
     from logist.jobs.base.project import Clock, ProjectContext
     from logist.jobs.base.session import Session
+    from logist.store.call_rates import CallRates, CallWait
 
 LEAST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
@@ -50,8 +53,11 @@ class Outage(Exception):
 
 def name_provider(agent: str, model: Model, provider: Provider | None) -> str:
     """Return the name of what may be unavailable; "" for an agent that isn't called over HTTP by a courier."""
-    if agent not in MODEL_AGENTS:
-        return ""
+    return name_server(model, provider) if agent in MODEL_AGENTS else ""
+
+
+def name_server(model: Model, provider: Provider | None) -> str:
+    """Return the name of the provider that answers a model's calls, with its address if the config names one."""
     name = provider.name if provider else model.provider_model.partition("/")[0]
     return f"{name} at {_get_host(model.endpoint)}" if model.endpoint else name
 
@@ -72,14 +78,20 @@ def raise_for_outage(session: Session, collected: ask_files.Collected) -> None:
     raise Outage(collected.ask, collected.outage)
 
 
-def find_wait(session: Session, provider: str) -> ProviderWait | None:
-    """Return the wait of the job for this provider, if the next try is not due yet."""
+def find_wait(session: Session, provider: str, call_rates: CallRates | None = None) -> ProviderWait | None:
+    """Return the wait of the job for this provider, if the next try is not due yet.
+
+    `call_rates`: says for how long the provider wants no calls of any job.
+    """
     breakers = session.project.breakers
     wait = session.job.read_wait(session.state.revision)
     if wait is not None and (wait.provider != provider or _is_over(session.project, wait)):
         wait = None
     if wait is not None and count_left(session.project.clock, wait) > 0:
         return wait
+    pause = call_rates.find_pause() if call_rates is not None and provider else None
+    if pause is not None:
+        return _wait_for_pause(session, provider, wait, pause)
     seconds = breakers.claim_call(provider) if breakers is not None and provider else 0.0
     return _wait_for_breaker(session, provider, wait, seconds) if seconds else None
 
@@ -90,13 +102,27 @@ def _wait_for_breaker(
     """Record that the job waits because another job of the run couldn't call the provider."""
     if wait is None:
         wait = ProviderWait(provider, session.state.revision, reason="no answer for another job")
+    return _continue_wait(session, wait._replace(follows=True), seconds)
+
+
+def _wait_for_pause(
+    session: Session, provider: str, wait: ProviderWait | None, pause: CallWait
+) -> ProviderWait:
+    """Record that the job waits because the provider has asked another call of the project to wait."""
+    if wait is None:
+        wait = ProviderWait(provider, session.state.revision)
+    wait = wait._replace(reason=pause.asked_by, message=PAUSED, follows=False)
+    return _continue_wait(session, wait, pause.seconds)
+
+
+def _continue_wait(session: Session, wait: ProviderWait, seconds: float) -> ProviderWait:
+    """Record one more pause of a wait, before which nothing was sent."""
     clock = session.project.clock
     wait = wait._replace(
         waited=wait.waited + wait.pause,
         began=clock.now().timestamp(),
         began_monotonic=clock.monotonic(),
         pause=seconds,
-        follows=True,
     )
     session.job.write_wait(wait)
     return wait
@@ -112,7 +138,9 @@ def find_unfinished_wait(session: Session) -> ProviderWait | None:
     if collected.outage.budget is not None:
         return find_budget_wait(session)
     ask = collected.ask
-    return find_wait(session, name_provider(ask.agent, ask.model, ask.provider))
+    server = name_server(ask.model, ask.provider)
+    provider = name_provider(ask.agent, ask.model, ask.provider)
+    return find_wait(session, provider, bind_call_rates(session.project, ask.model, server))
 
 
 def find_budget_wait(session: Session) -> ProviderWait | None:
@@ -137,7 +165,8 @@ def begin_budget_wait(session: Session, reached: BudgetReached) -> ProviderWait:
         pause = min(error.retry_after * 2 ** min(tries - 1, 10), LONGEST_PAUSE)
         reason = provider_wait.RESERVED
     else:
-        pause, reason = _count_until_next_period(project, name, now), provider_wait.USED_UP
+        pause = _count_until_next_period(project, name, error.budget_period or "", now)
+        reason = provider_wait.USED_UP
     wait = ProviderWait(
         provider=f"budget {name}",
         revision=session.state.revision,
@@ -157,13 +186,16 @@ def begin_budget_wait(session: Session, reached: BudgetReached) -> ProviderWait:
     return wait
 
 
-def _count_until_next_period(project: ProjectContext, name: str, now: float) -> float:
-    """Return the seconds until a budget that is used up begins again."""
+def _count_until_next_period(project: ProjectContext, name: str, period: str, now: float) -> float:
+    """Return the seconds until a budget that was used up in a period begins again; 0 if that period is over already."""
+    timezone = project.budget_settings.budget.timezone
+    if not find_local_day(now, timezone).startswith(period):
+        return 0.0
     per = next((budget.per for budget in budgets.list_budgets(project) if budget.name == name), "")
     if not per:
         return provider_wait.LONGEST_PAUSE
     length = len("2026-11-26") if per == "day" else len("2026-11")
-    return find_period_end(now, length, project.budget_settings.budget.timezone) - now
+    return find_period_end(now, length, timezone) - now
 
 
 def begin_wait(session: Session, outage: Outage) -> ProviderWait:

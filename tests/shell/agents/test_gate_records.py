@@ -20,6 +20,7 @@ from logist.agents.protocol import Ask
 from logist.core.model import ErrorKind, Model, Request, TransportError
 from logist.core.money.budgets import Account, Cost, SharedBudget
 from logist.store import JobDir, inflight
+from logist.store.call_rates import CallRate, CallRates
 from logist.store.ledger import Ledger
 from logist.store.progress import read_last_record
 
@@ -54,7 +55,10 @@ Make = Callable[..., GateRecords]
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     def build(
-        allowance: int | None = 10 * ONE, budgets: tuple[SharedBudget, ...] = (), model: Model = PRICED
+        allowance: int | None = 10 * ONE,
+        budgets: tuple[SharedBudget, ...] = (),
+        model: Model = PRICED,
+        rates: tuple[CallRate, ...] = (),
     ) -> GateRecords:
         job = JobDir(tmp_path / "jobs" / "j", "j")
         job.path.mkdir(parents=True)
@@ -69,7 +73,7 @@ def make(tmp_path: Path) -> Make:
         inflight.begin_exchange(job.inflight, 1, {})
         ledger = ExchangeLedger(tmp_path / "ledger", "j/abc", "j", "p", "p/m", "run", (), budgets, "UTC")
         progress = ProgressReport(job.inflight, "Worker", [KEY])
-        return GateRecords(job, ask, ledger, [KEY], progress)
+        return GateRecords(job, ask, ledger, [KEY], progress, CallRates(tmp_path / "rates", "p", rates))
 
     return build
 
@@ -257,3 +261,40 @@ def test_refusals_are_counted_until_a_request_is_admitted(make: Make) -> None:
     assert records.refusals_in_a_row == 2
     admitted(records)
     assert records.refusals_in_a_row == 0
+
+
+def test_the_rate_limits_of_the_provider_apply_to_each_request(make: Make) -> None:
+    records = make(rates=(CallRate("p", concurrent=1),))
+    admitted(records)
+    with ThreadPoolExecutor(2) as pool:
+        second = pool.submit(records.admit, request(), body)
+        with pytest.raises(TimeoutError):
+            second.result(0.3)
+        records.mark_sent(1)
+        records.end(1, answered())
+        assert isinstance(second.result(60), Admission)
+        third = pool.submit(records.admit, request(), body)
+        with pytest.raises(TimeoutError):
+            third.result(0.3)
+        records.close()
+        refusal = third.result(60)
+    assert isinstance(refusal, GateRefusal)
+    assert refusal.reason == "stopped"
+    assert ledger_of(records).read().open == {}
+
+
+def test_a_provider_that_asks_to_wait_is_not_asked_by_the_next_request(make: Make) -> None:
+    records = make()
+    admitted(records)
+    records.mark_sent(1)
+    error = TransportError(kind=ErrorKind.OUTAGE, message="slow down", http_status=429, retry_after=600.0)
+    records.end(
+        1,
+        GateEnd(
+            ModelAnswer(failure=ExchangeFailure(error, billed=False, again=True, retry_after=600.0)), "", 0.1
+        ),
+    )
+    refusal = refused(records)
+    assert (refusal.reason, "429" in refusal.message) == ("busy", True)
+    assert ledger_of(records).read().sums[PROJECT].get_total() == Cost(0, 0, 0)
+    assert records.find_run_error() is None

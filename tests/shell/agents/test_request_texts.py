@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -9,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logist.agents.courier.request_texts import RequestTexts, restore_request_text
+from logist.core.secrets.redact import redact
+
+SECRET = "dummy-key-for-tests-0001"
 
 
 def stored(bodies: list[str]) -> list[tuple[int, dict[str, object]]]:
-    texts = RequestTexts()
+    texts = RequestTexts(lambda text: redact(text, [SECRET]))
     return [(k, texts.shorten(k, body).to_json()) for k, body in enumerate(bodies, 1)]
 
 
@@ -41,3 +45,34 @@ def test_a_record_that_refers_to_itself_or_a_later_one_is_refused(like: object) 
     records: list[tuple[int, dict[str, object]]] = [(2, {"text": "a", "like": like, "begin": 1, "end": 0})]
     with pytest.raises((ValueError, KeyError)):
         restore_request_text([*records, (1, {"text": "b"}), (3, {"text": "c", "like": 2})], 2)
+
+
+def test_a_secret_is_never_stored_also_if_it_is_only_completed_by_a_later_request() -> None:
+    talk = "word " * 5000
+    bodies = [
+        talk,
+        talk + SECRET[:12],
+        talk + SECRET,
+        talk + SECRET + " and more",
+        talk + SECRET + " and more, again",
+    ]
+    records = stored(bodies)
+    for k, _ in records[2:]:
+        assert SECRET not in restore_request_text(records, k)
+    assert all(SECRET not in str(record["text"]) for _, record in records)
+    assert restore_request_text(records, 5) == f"{talk}[redacted] and more, again"
+    assert all(len(str(record["text"])) < 100 for _, record in records[1:])
+
+
+def test_what_is_searched_for_secrets_is_only_what_is_new() -> None:
+    searched: list[int] = []
+
+    def search(text: str) -> tuple[str, int]:
+        searched.append(len(text))
+        return text, 0
+
+    texts = RequestTexts(search)
+    for k, length in enumerate(itertools.accumulate([1_000_000, 100, 100]), 1):
+        texts.shorten(k, "x" * length + "]}")
+    assert searched[0] > 1_000_000
+    assert max(searched[1:]) < 20_000

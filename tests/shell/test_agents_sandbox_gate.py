@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from logist.agents import sandbox
-from logist.agents.sandbox import GateAccess, inner_listener, launcher
+from logist.agents.sandbox import GateAccess, boxed, inner_listener, launcher
 from logist.errors import Refused
 from tests.shell.sandbox_bench import Bench, confining, every
 from tests.support import CRASHED
@@ -217,16 +217,26 @@ def test_a_view_without_python_reaches_the_gate(bench: Bench, gate: EchoGate) ->
     assert processes <= 6  # a header, bubblewrap, bash and the pipe: nothing of ours
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("sys.exit('no rights over this namespace')", "no rights over this namespace"),
+        ("sys.exit(3)", "exit status 3"),
+        ("socket.socket(fileno=int(sys.argv[3])).send(b'.')", "no room for another open file"),
+        ("time.sleep(60)", "not ready within"),
+    ],
+)
 def test_a_network_that_cannot_be_joined_ends_the_run_before_it_begins(
-    bench: Bench, gate: EchoGate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    bench: Bench, gate: EchoGate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, reason: str
 ) -> None:
     broken = tmp_path / "broken.py"
-    broken.write_text("import sys; sys.exit('no rights over this namespace')", "utf-8")
+    broken.write_text(f"import socket, sys, time\n{code}", "utf-8")
     monkeypatch.setattr(inner_listener, "__file__", str(broken))
-    with pytest.raises(Refused, match="no rights over this namespace") as refused:
+    monkeypatch.setattr(boxed, "_LONGEST", 2.0)
+    with pytest.raises(Refused, match=reason) as refused:
         bench("touch ran", gate=gate.access)
     assert "network: true" in str(refused.value)
-    assert "no rights over this namespace" in str(sandbox.find_gate_problem())
+    assert reason in str(sandbox.find_gate_problem())
     assert not (bench.workspace / "ran").exists()
     assert gate.inside == []
 

@@ -57,6 +57,20 @@ _LOOK = '(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; grep -rs . "$HOME"
 LOOK = f"echo {base64.b64encode(_LOOK.encode()).decode()} | base64 -d | sh"
 """A command that reads what a program can know about its key; some programs refuse one that names other
 directories, or one with `$( )`."""
+PROVIDED = (
+    ("claude", "anthropic/claude-sonnet-4-5"),
+    ("codex", "openai/gpt-5-codex"),
+    ("gemini", "gemini/gemini-2.5-pro"),
+    ("goose", "openai/gpt-5"),
+    ("opencode", "gemini/gemini-2.5-flash"),
+    ("aider", "anthropic/claude-sonnet-4-5"),
+    ("aider", "gemini/gemini-2.5-flash"),
+    ("mini", "anthropic/claude-sonnet-4-5"),
+    ("mini", "gemini/gemini-2.5-pro"),
+)
+"""Models that programs call without an `endpoint`, by their provider: some use its own format then, some another one."""
+PATHS = {"anthropic": "", "gemini": "/v1beta/openai", "openai": "/v1"}
+"""The paths of the providers' own addresses."""
 SUBAGENT = {"subagent_type": "Explore", "description": "look", "prompt": "Look around.", "model": "haiku"}
 """A task for which Claude Code wants another model than that of the step."""
 INPUT_PRICE, OUTPUT_PRICE = 50, 200
@@ -89,8 +103,6 @@ def program_case(name: str) -> Callable[[Run], None]:
             run.check(list(wrong(name, what, came)), f"{name}/{what}")
         run.say(f"  {name}/logist")
         run.check(list(through_logist(run.scratch / f"{name}-logist", place, name)), f"{name}/logist")
-        run.say(f"  {name}/capped")
-        run.check(list(capped(run.scratch / f"{name}-capped", place, name)), f"{name}/capped")
         run.say(f"  {name}/lured")
         run.check(list(lured(run.scratch / f"{name}-lured", place, name)), f"{name}/lured")
         if name not in TOOLLESS and (run.full or name == "claude"):
@@ -98,6 +110,19 @@ def program_case(name: str) -> Callable[[Run], None]:
             run.check(list(stopped(run.scratch / f"{name}-stopped", place, name)), f"{name}/stopped")
 
     return case
+
+
+def gate_case(run: Run) -> None:
+    """Every program, when the gate lets no more requests pass; and with models that have no `endpoint`."""
+    for name in RECIPES if run.full else SLICE:
+        run.say(f"  {name}/capped")
+        place = agent_bench.installed(name)
+        run.check(list(capped(run.scratch / f"{name}-capped", place, name)), f"{name}/capped")
+    for name, model in PROVIDED if run.full else PROVIDED[:1]:
+        run.say(f"  {name}/{model}")
+        place = agent_bench.installed(name)
+        scratch = run.scratch / f"{name}-{model.replace('/', '-')}"
+        run.check(list(provided(scratch, place, name, model)), f"{name}/{model}")
 
 
 def once(scratch: Path, place: Place, name: str, what: str, short: float) -> Came:
@@ -211,8 +236,32 @@ def capped(scratch: Path, place: Place, name: str) -> Iterator[str]:
             yield "its work is lost"
 
 
+def provided(scratch: Path, place: Place, name: str, model: str) -> Iterator[str]:
+    """The model has no `endpoint`: the gate finds the address of its provider, in the format that the program uses."""
+    world, endpoint, said = _step(scratch, place, name, agent_captures.ok(name), provided_model=model)
+    if [code for code, _ in said] != [0, APPROVAL]:
+        yield f"it does not reach approval: {said}"
+        return
+    yield from _misbooked(world, endpoint, "gate")
+
+
+def _configure_provider(base: str, model: str) -> str:
+    """Return the settings of a model without an endpoint, whose provider is at `base`."""
+    provider = model.partition("/")[0]
+    entry = {"provider_model": model, "api_key_env": "MY_MODEL", "input_price": 0.5, "output_price": 2.0}
+    protocol = "anthropic" if provider == "anthropic" else "openai"
+    address = {"base_url": base + PATHS[provider], "api_key_env": "MY_MODEL", "protocol": protocol}
+    settings = {"model": "m", "models": {"m": entry}, "providers": {provider: address}}
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())
+
+
 def _step(
-    scratch: Path, place: Place, name: str, steps: list[dict[str, Any]], settings: str = ""
+    scratch: Path,
+    place: Place,
+    name: str,
+    steps: list[dict[str, Any]],
+    settings: str = "",
+    provided_model: str = "",
 ) -> tuple[World, Endpoint, list[tuple[int, str]]]:
     """Create a job for this agent and do its step; return also what both commands said."""
     scratch.mkdir()
@@ -224,6 +273,9 @@ def _step(
         config.parent.mkdir(parents=True, exist_ok=True)
         readable = json.dumps([str(root) for root in place.roots])
         more = f"agent: {name}\nreview: false\nsandbox:\n  readable: {readable}\n{settings}"
+        if provided_model:
+            more += _configure_provider(endpoint.base, provided_model)
+            (world.home / "config.yaml").write_text("", "utf-8")
         config.write_text(more, "utf-8")
         env = world.env | {"PATH": place.path}
         codes = [
@@ -327,4 +379,7 @@ def _processes(file: str) -> Iterator[tuple[str, str]]:
             continue
 
 
-CASES = tuple(Case(name, "runs", 14 if name in TOOLLESS else 15, program_case(name)) for name in RECIPES)
+CASES = (
+    *(Case(name, "runs", 13 if name in TOOLLESS else 14, program_case(name)) for name in RECIPES),
+    Case("gate", "runs", len(RECIPES) + len(PROVIDED), gate_case),
+)

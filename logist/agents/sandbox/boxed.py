@@ -288,8 +288,10 @@ def _open_inner_listener(pid: int, port: int, marker: str) -> socket.socket:
             raise TimeoutError(f"not ready within {_LONGEST:g} seconds") from None
         if done.returncode:
             raise OSError(done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}")
-        _, (number,), _, _ = socket.recv_fds(ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
-        return socket.socket(fileno=number)
+        _, numbers, _, _ = socket.recv_fds(ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if not numbers:  # this process has as many open files as it may have
+            raise OSError("no room for another open file")
+        return socket.socket(fileno=numbers[0])
 
 
 def _is_running(pid: int, parent: int) -> bool:

@@ -1,4 +1,4 @@
-"""What tests of the shell need: the rights of an ordinary owner, whoever runs the tests."""
+"""What tests of the shell need: the rights of an ordinary owner, whoever runs the tests, and an authority for TLS."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Iterator
 
 import pytest
+
+from tests.raw_server import Authority, make_authority
 
 VERSION = 0x20080522
 OVERRIDING = (1 << 1) | (1 << 2)
@@ -26,3 +28,9 @@ def ordinary_owner() -> Iterator[None]:
     assert libc.capset(header, without) == 0
     yield
     assert libc.capset(header, before) == 0
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that signs the certificates of servers on 127.0.0.1."""
+    return make_authority(tmp_path_factory.mktemp("authority"))

@@ -11,7 +11,7 @@ from typing import Any
 from logist.agents.clients import chat
 from logist.agents.gate.prompt_bounds import UnboundedRequest, bound_input
 from logist.agents.gate.recorder import Format, GateRefusal, GateRequest
-from logist.agents.gate.targets import Target
+from logist.agents.gate.targets import RequestTarget
 from logist.agents.programs.reach import strip_provider
 from logist.agents.protocol import Ask
 from logist.core.model import JsonObject
@@ -76,7 +76,7 @@ class RequestRefused(Exception):
 class PaidRequest:
     """A request that may be forwarded, if the limits allow its cost."""
 
-    def __init__(self, ask: Ask, target: Target, data: bytes) -> None:
+    def __init__(self, ask: Ask, target: RequestTarget, data: bytes) -> None:
         """Raises RequestRefused."""
         self.ask, self.target = ask, target
         self.max_output_tokens = 0

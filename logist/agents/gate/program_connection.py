@@ -20,7 +20,7 @@ from logist.agents.gate.paid_requests import (
     parse_body,
 )
 from logist.agents.gate.recorder import Format, GateRefusal
-from logist.agents.gate.targets import Target, build_url, find_target, guess_format
+from logist.agents.gate.targets import RequestTarget, build_url, find_target, guess_format
 from logist.core.model import JsonObject
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
         except RequestRefused as error:
             self.gate.refuse(target.format, error.refusal, self)
 
-    def _read_and_forward(self, target: Target, address: str) -> None:
+    def _read_and_forward(self, target: RequestTarget, address: str) -> None:
         given = {name.lower(): value for name, value in self.headers.items()}
         headers = self.gate.build_headers(target.format, given)
         if target.purpose == "count":
@@ -287,7 +287,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
         except OSError:  # it has hung up, or doesn't read; the answer is still read to its end
             self._is_gone = self.close_connection = True
 
-    def _list_models(self, target: Target, path: str) -> JsonObject:
+    def _list_models(self, target: RequestTarget, path: str) -> JsonObject:
         """Return the list of models, or the one that is asked for, in a form that programs of each provider read."""
         assert self.gate.ask.provider is not None
         model, name = self.gate.ask.model, self.gate.ask.provider.model

@@ -1,7 +1,7 @@
 """The server that an agent program talks to instead of to its provider.
 
 It listens on 127.0.0.1, for one run of a program. A request with the token of the run is checked (`paid_requests.py`), recorded
-and reserved by the recorder, and only then forwarded with the real key (`exchange.py`). The gate tries nothing again.
+and reserved by the recorder, and only then forwarded with the real key (`paid_exchange.py`). The gate tries nothing again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import httpx
 from logist.agents.clients import direct
 from logist.agents.clients.messages import VERSION
 from logist.agents.gate import refusals
-from logist.agents.gate.exchange import Exchange, choose_headers
+from logist.agents.gate.paid_exchange import PaidExchange, choose_headers
 from logist.agents.gate.paid_requests import PaidRequest, RequestRefused
 from logist.agents.gate.patience import Patience
 from logist.agents.gate.program_connection import ConnectionUnusable, ProgramConnection
@@ -73,7 +73,7 @@ class SpendGate:
         self._changed = Condition()
         """Guards the four fields below; notified when an exchange ends."""
         self._bytes = 0
-        self._exchanges: set[Exchange] = set()
+        self._exchanges: set[PaidExchange] = set()
         self._open: set[socket.socket] = set()
         self._is_closed = False
         self.large_requests = Lock()
@@ -184,7 +184,7 @@ class SpendGate:
                 assert refusal is not None
                 self.refuse(paid.target.format, refusal, program)
                 return
-            exchange = Exchange(
+            exchange = PaidExchange(
                 paid, admission, self.recorder, url, headers, self.api_key, self.deadline, self._patience
             )
             with self._changed:

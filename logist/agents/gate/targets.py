@@ -29,7 +29,7 @@ _MODELS = re.compile(r"(?P<prefix>.*)/models(?:/[^/:]+)?\Z")
 _VERSIONS = ("", "/v1", "/v1alpha", "/v1beta", "/v1beta/openai")
 
 
-class Target(NamedTuple):
+class RequestTarget(NamedTuple):
     """The target of one request."""
 
     format: Format
@@ -42,19 +42,21 @@ class Target(NamedTuple):
     """Whether the path asks for a stream."""
 
 
-def find_target(path: str) -> Target | None:
+def find_target(path: str) -> RequestTarget | None:
     """Return the meaning of a path; None if the gate doesn't know it."""
     if path.endswith(_COUNT):
-        return Target("messages", "count", path.removesuffix(_COUNT))
+        return RequestTarget("messages", "count", path.removesuffix(_COUNT))
     for end, name in _ENDS:
         if path.endswith(end):
-            return Target(name, "answer", path.removesuffix(end))
+            return RequestTarget(name, "answer", path.removesuffix(end))
     if match := _GEMINI.match(path):
         method = _GEMINI_METHODS.get(match["method"])
-        return method and Target("gemini", method[0], match["prefix"], unquote(match["model"]), method[1])
+        return method and RequestTarget(
+            "gemini", method[0], match["prefix"], unquote(match["model"]), method[1]
+        )
     if match := _MODELS.match(path):
         is_gemini = "v1beta" in match["prefix"] and not match["prefix"].endswith("/openai")
-        return Target("gemini" if is_gemini else "chat", "models", match["prefix"])
+        return RequestTarget("gemini" if is_gemini else "chat", "models", match["prefix"])
     return None
 
 
@@ -65,7 +67,7 @@ def guess_format(path: str) -> Format:
     return "messages" if "/messages" in path or "/complete" in path else "chat"
 
 
-def build_url(base_url: str, target: Target, model: str, path: str, query: str = "") -> str | None:
+def build_url(base_url: str, target: RequestTarget, model: str, path: str, query: str = "") -> str | None:
     """Return the address at the provider; None if the path is not one of the provider's.
 
     Programs add the version to an address, or remove it. Nothing else of the path is the program's choice, so it can't

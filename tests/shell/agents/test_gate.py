@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from logist.agents.clients.answers import Tokens
-from logist.agents.gate import exchange, program_connection, spend_gate
+from logist.agents.gate import paid_exchange, program_connection, spend_gate
 from logist.agents.gate.recorder import GateEnd, GateRefusal
 from logist.core.model import ErrorKind
 from logist.errors import StorageError
@@ -381,7 +381,7 @@ def test_a_server_that_trickles_ends_with_the_time_of_the_step(tmp_path: Path) -
 
 
 def test_an_endless_event_is_cut(tmp_path: Path) -> None:
-    body = b"data: " + b"x" * (exchange.LONGEST_EVENT + 1000)
+    body = b"data: " + b"x" * (paid_exchange.LONGEST_EVENT + 1000)
     with RawServer(sse(body)) as server, open_gate(server.url, tmp_path) as bench:
         with pytest.raises(http.client.IncompleteRead):
             bench.ask("chat", stream=True)
@@ -938,5 +938,5 @@ def test_a_long_stream_takes_no_memory(tmp_path: Path) -> None:
     size, kilobytes, read, kept = map(int, done.stdout.split())
     assert size > 99_000_000
     assert kilobytes < 8_000
-    assert (read, kept) == (10, exchange.LONGEST_TEXT)
+    assert (read, kept) == (10, paid_exchange.LONGEST_TEXT)
     assert (tmp_path / "2.stream").stat().st_size > size

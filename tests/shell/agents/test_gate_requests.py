@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from logist.agents.gate.paid_requests import PaidRequest, RequestRefused
 from logist.agents.gate.prompt_bounds import IMAGE_TOKENS
-from logist.agents.gate.targets import Target, build_url, find_target
+from logist.agents.gate.targets import RequestTarget, build_url, find_target
 from logist.core.money import money
 from tests.shell.agents.gate_bench import BODIES, FORMATS, PATHS, make_ask
 
@@ -414,8 +414,8 @@ def test_other_paths_mean_nothing(path: str) -> None:
 
 
 def test_a_path_says_what_is_wanted() -> None:
-    assert find_target("/v1beta/models/a%2Fb:streamGenerateContent") == Target(
+    assert find_target("/v1beta/models/a%2Fb:streamGenerateContent") == RequestTarget(
         "gemini", "answer", "/v1beta", "a/b", True
     )
-    assert find_target("/v1/messages/count_tokens") == Target("messages", "count", "/v1")
-    assert find_target("/v1/models") == Target("chat", "models", "/v1")
+    assert find_target("/v1/messages/count_tokens") == RequestTarget("messages", "count", "/v1")
+    assert find_target("/v1/models") == RequestTarget("chat", "models", "/v1")

@@ -57,7 +57,7 @@ _READERS: dict[Format, Callable[[int], AnswerReader]] = {
 }
 
 
-class Program(Protocol):
+class ProgramAnswers(Protocol):
     """The program's side of the connection. Once the program has hung up, nothing is sent, and nothing raised."""
 
     def send_head(self, status: int, headers: Mapping[str, str]) -> None:
@@ -85,7 +85,7 @@ class _Stopped(Exception):
     """The gate has ended, or the exchange."""
 
 
-class Exchange:
+class PaidExchange:
     """An exchange that is on disk and reserved."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Exchange:
         self._is_sent = False
         self._has_program_begun = False
 
-    def run(self, client: httpx.Client, program: Program) -> None:
+    def run(self, client: httpx.Client, program: ProgramAnswers) -> None:
         """Forward the request, and pass on the answer. Raises what the recorder raises, and StorageError for the stream file."""
         body = self._paid.take_body(self._admission.max_output_tokens)
         with files.convert_os_errors(self._admission.stream_file):
@@ -138,7 +138,7 @@ class Exchange:
             self._recorder.mark_sent(self._admission.k)
             self._is_sent = True
 
-    def _forward(self, client: httpx.Client, body: bytes, file: int, program: Program) -> None:
+    def _forward(self, client: httpx.Client, body: bytes, file: int, program: ProgramAnswers) -> None:
         left = max(0.001, self._deadline - time.monotonic())
         limits = httpx.Timeout(left, connect=min(30.0, left))
         try:
@@ -178,7 +178,7 @@ class Exchange:
                 raise httpx.ReadTimeout("the time of the step is over")
 
     def _pass_refusal(
-        self, response: httpx.Response, pieces: Iterator[bytes], file: int, program: Program
+        self, response: httpx.Response, pieces: Iterator[bytes], file: int, program: ProgramAnswers
     ) -> None:
         body = bytearray()
         with suppress(httpx.HTTPError, zlib.error, ValueError):  # then the beginning says enough
@@ -193,7 +193,7 @@ class Exchange:
             program.send_whole(response.status_code, choose_headers(response.headers), bytes(body))
 
     def _pass_whole(
-        self, response: httpx.Response, pieces: Iterator[bytes], file: int, program: Program
+        self, response: httpx.Response, pieces: Iterator[bytes], file: int, program: ProgramAnswers
     ) -> None:
         body = bytearray()
         for piece in pieces:
@@ -219,7 +219,7 @@ class Exchange:
         return self._call.build_answer()
 
     def _pass_stream(
-        self, response: httpx.Response, pieces: Iterator[bytes], file: int, program: Program
+        self, response: httpx.Response, pieces: Iterator[bytes], file: int, program: ProgramAnswers
     ) -> None:
         splitter = EventSplitter(LONGEST_EVENT)
         program.send_head(response.status_code, choose_headers(response.headers))
@@ -235,7 +235,7 @@ class Exchange:
             self._pass_event(event, program)
         self._end_stream(file, program)
 
-    def _pass_event(self, event: StreamEvent, program: Program) -> None:
+    def _pass_event(self, event: StreamEvent, program: ProgramAnswers) -> None:
         """Pass an event on, or hold it back if the answer may be over with it."""
         is_hidden = self._read_event(event.data) if event.data and event.data != "[DONE]" else False
         if is_hidden:
@@ -268,7 +268,7 @@ class Exchange:
         is_over = self._reader.is_over and self._paid.target.format != "chat"
         return is_over or self._reader.error is not None or event.data == "[DONE]"
 
-    def _end_stream(self, file: int, program: Program) -> None:
+    def _end_stream(self, file: int, program: ProgramAnswers) -> None:
         broken = self._broken
         answer = (
             self._call.build_answer()
@@ -290,7 +290,7 @@ class Exchange:
             for _ in pieces:
                 pass
 
-    def _fail(self, error: Exception, file: int, program: Program) -> None:
+    def _fail(self, error: Exception, file: int, program: ProgramAnswers) -> None:
         if self._is_over:  # the answer was complete, and only what follows it is missing
             return
         answer = ModelAnswer(failure=self._call.classify_error(error))
@@ -306,7 +306,7 @@ class Exchange:
         elif answer.failure is not None:
             self._send_failure(answer.failure.error, program)
 
-    def _send_failure(self, error: TransportError, program: Program) -> None:
+    def _send_failure(self, error: TransportError, program: ProgramAnswers) -> None:
         """Send an error of the gate: after some, it makes sense to ask again."""
         status = _FAILURES.get(error.kind, refusals.BAD_REQUEST)
         message = refusals.build_error(self._paid.target.format, status, error.message)

@@ -516,7 +516,7 @@ class Workspace(WorkspaceReader):
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._wrap_os_errors():
             texts = context.KnownTexts(
-                context.WordIndex(self.words), baseline.find_unchanged_ids(self.git, survey.stamps)
+                context.WordIndex(self.words), baseline.find_unchanged_ids(self.git, survey.table)
             )
             return context.find_relevant_files(
                 self.root, survey, task, bounds, redact, known, past, texts, report

@@ -65,6 +65,15 @@ def test_the_gate_lets_nothing_pass_that_could_match(text: str, ignored: list[st
             if patterns.match_path("/".join(parts[:end]), end < len(parts))
         ]
         assert all(gate.can_match(parts[end - 1]) for end in hit)
+        assert set(parts) >= gate.find_suspects(parts) >= {parts[end - 1] for end in hit}
+
+
+def test_a_pattern_for_all_of_a_directory_suspects_no_name_elsewhere() -> None:
+    patterns = Patterns(parse_patterns("/bin/*\ndocs/**/*.html\n/*.tmp\na/*/b*"))
+    names = ["x", "index.html", "b.tmp"]
+    assert NameGate([patterns]).find_suspects(names) == set(names)
+    assert NameGate([patterns], led=False).find_suspects(names) == {"b.tmp"}
+    assert [each.lead for each in patterns.of_paths] == ["bin/", "docs/", "", "a/"]
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,44 @@ def test_a_table_counts_as_if_the_texts_were_read(texts: list[str]) -> None:
         assert {n: column.get(number, 0) for n, column in enumerate(columns)} == read
 
 
+@given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join), max_size=5))
+def test_counts_that_were_added_up_before_are_the_same(texts: list[str]) -> None:
+    expected, *others = [make_table(texts, many) for many in (1_000, 2, 1)]
+    for table in others:
+        assert table.count_keywords(KEYWORDS) == expected.count_keywords(KEYWORDS)
+
+
+def make_table(texts: list[str], many: int) -> word_table.WordTable:
+    """Make a table in which the sum is kept of so many words or more with the same component."""
+    builder = WordTableBuilder()
+    for text in texts:
+        builder.add_text(text.encode("utf-8", "surrogatepass"))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(word_table, "_MANY_LISTS", many)
+        return builder.finish()
+
+
+def test_what_very_many_words_contain_is_added_up_once() -> None:
+    """Otherwise each search for `get` adds up the postings of all names with it."""
+    names = [f"get_{one}{other}" for one, other in product(ascii_lowercase, repeat=2)] * 2
+    few, many = (make_table([" ".join(names)] * 3, number) for number in (2_000, 500))
+    assert len(many.ends) == len(few.ends) + 1
+    assert len(many.containing) < len(few.containing)
+
+
+def test_a_word_is_found_after_one_that_overlaps_it() -> None:
+    (keyword,) = find_keywords(Task("test"))
+    text = b"attributesTest"
+    assert [*make_finder(keyword)(text, text.lower())] == [10]
+    assert make_table([text.decode()], 1_000).count_keywords([keyword]) == [{0: 1}]
+
+
+def test_a_word_of_prose_is_not_searched_in_all_names() -> None:
+    table = make_table(["rateLimiter limits"], 1_000)
+    keyword = next(each for each in KEYWORDS if each.needle == "limit")
+    assert table._replace(words=b"").count_keywords([keyword]) == [{0: 2}]
+
+
 class Project:
     """A job from a repository, and the index of its project."""
 
@@ -130,7 +168,7 @@ def test_the_index_changes_nothing(project: Project) -> None:
 def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, dict[int, int]]:
     workspace = project.open_workspace(project.words)
     survey = workspace.survey_files((), project.start)
-    known = find_unchanged_ids(workspace.git, survey.stamps) if ids is None else ids
+    known = find_unchanged_ids(workspace.git, survey.table) if ids is None else ids
     chosen = searching.choose_files(survey.files, lambda path: 1.0)
     with safe_open.open_root(project.root) as top:
         index = WordIndex(project.words)
@@ -142,7 +180,7 @@ def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, di
 def test_an_unchanged_file_is_not_read_again(project: Project) -> None:
     before = count(project)
     survey = project.open_workspace(None).survey_files((), project.start)
-    ids = find_unchanged_ids(project.open_workspace(None).git, survey.stamps)
+    ids = find_unchanged_ids(project.open_workspace(None).git, survey.table)
     assert set(ids) == set(survey.files)
     for path in survey.files:  # what is read now has no words
         (project.root / path).write_bytes(b"-" * survey.files[path])

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     class Survey(Protocol):
         """What a search can choose from: `FileSurvey` of the workspace."""
 
-        files: dict[str, int]
         directories: list[str]
         noted: dict[str, str]
         hidden: Patterns
         partial: bool
+
+        @property
+        def files(self) -> dict[str, int]: ...
 
 
 @dataclass

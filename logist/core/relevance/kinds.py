@@ -99,22 +99,27 @@ def classify_file(path: str) -> FileKind:
 def classify_files(paths: Iterable[str]) -> dict[str, FileKind]:
     """Return `classify_file` of each path; quick if the files of a directory follow each other."""
     kinds: dict[str, FileKind] = {}
-    ordinary: dict[_Above, dict[str, FileKind]] = {}
+    ordinary: dict[tuple[_Above, bool], dict[str, FileKind]] = {}
     directories: dict[str, _Above] = {}
-    by_endings: dict[str, FileKind] = {}
+    plain: dict[str, FileKind] = {}
+    named_tests: dict[str, FileKind] = {}
+    in_tests = False
     directory = None
     for path in paths:
         cut = path.rfind("/") + 1
         if path[:cut] != directory:
             directory = path[:cut]
             above = _classify_below(directory, directories)
-            by_endings = ordinary.setdefault(above, {})
+            in_tests = above.tests
+            plain = ordinary.setdefault((above, in_tests), {})
+            named_tests = ordinary.setdefault((above, True), {})
         name = path[cut:]
         low = name.lower()
         stem, _, endings = low.partition(".")
-        if stem in _UNUSUAL or "est" in name or "pec" in name or "e2e" in name:
+        if stem in _UNUSUAL:
             kinds[path] = classify_file(path)
             continue
+        by_endings = plain if in_tests or not _is_named_test(name) else named_tests
         kind = by_endings.get(endings)
         if kind is None:
             kind = by_endings[endings] = classify_file(path)

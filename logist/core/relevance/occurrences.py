@@ -43,6 +43,20 @@ _TYPED_FORM = (  # a method of Java, C# and the like: modifiers, a type, a name,
 _DEFINITION = re.compile(rb"\n[ \t]{0,60}+(?=[ac-fil-pr-v])(?:%b|%b)" % (_KEYWORD_FORM, _TYPED_FORM))
 
 
+def is_found_as_component(keyword: Keyword) -> bool:
+    """Whether a keyword only occurs as one of the components that `split_components` returns."""
+    return not keyword.code and keyword.needle.isascii() and keyword.needle.isalpha()
+
+
+def split_components(word: bytes) -> list[bytes]:
+    """Return the components of a name of code in lowercase, without letters that are not ASCII: `rate` and `limiter` of
+    `RateLimiter`.
+    """
+    if word.islower() and word.isalpha():
+        return [word]
+    return [component.lower() for component in _WORD.findall(word)]
+
+
 def make_finder(keyword: Keyword) -> Callable[[bytes, bytes], Iterator[int]]:
     """Return a function that yields where a keyword occurs in a text; it takes the text, and the same text in lowercase.
 
@@ -65,7 +79,7 @@ def make_finder(keyword: Keyword) -> Callable[[bytes, bytes], Iterator[int]]:
         return same
 
     def find(data: bytes, low: bytes) -> Iterator[int]:
-        for place in _find_all(low, needle):
+        for place in _find_all(low, needle, 1):  # in `attributesTest`, the first `test` overlaps the word
             if _begins_word(data, place):
                 match = _WORD.match(data, place)
                 if match is not None and is_form(match[0]):
@@ -74,11 +88,11 @@ def make_finder(keyword: Keyword) -> Callable[[bytes, bytes], Iterator[int]]:
     return find
 
 
-def _find_all(low: bytes, needle: bytes) -> Iterator[int]:
+def _find_all(low: bytes, needle: bytes, step: int = 0) -> Iterator[int]:
     place = low.find(needle)
     while place >= 0:
         yield place
-        place = low.find(needle, place + len(needle))
+        place = low.find(needle, place + (step or len(needle)))
 
 
 def _begins_word(data: bytes, place: int) -> bool:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from heapq import nlargest, nsmallest
+from itertools import repeat
 from math import log, prod, sqrt
+from operator import add
 
 from logist.core.relevance.kinds import FileKind, name_subject
 from logist.core.relevance.occurrences import MANY
@@ -77,6 +79,7 @@ class Names:
             for number, each in enumerate(keywords)
             if each.code
         ]
+        self._code_numbers = {number for number, _, _ in self._codes}
         self._stems = re.compile(
             "|".join(re.escape(each.needle) for each in keywords if not each.code)
         ).search
@@ -98,15 +101,25 @@ class Names:
         """Return the hits of a name from `name_briefly`."""
         hits = self._names.get(name)
         if hits is None:
-            hits = self._names[name] = self._reduce_hits(self._find_name_hits(name), name)
+            hits, words = self._find_name_hits(name)
+            hits = self._names[name] = self._reduce_hits(hits, words)
         return hits
 
-    def _reduce_hits(self, hits: Hits, name: str) -> Hits:
+    def find_candidates(self, names: Sequence[str], low_names: Sequence[str]) -> list[int]:
+        """Return the numbers of the names in which a keyword could be; `low_names`: the same names in lowercase."""
+        begins = self._beginning
+        return [
+            number
+            for number, (name, low) in enumerate(zip(names, low_names, strict=True))
+            if begins(low) or not name.isascii()
+        ]
+
+    def _reduce_hits(self, hits: Hits, words: int) -> Hits:
         """Return less for a name with other words: `context_menu_of_editors` is hardly about a context."""
         if not hits:
             return hits
-        words = max(1, len(split_name(name)))
-        share = sqrt(min(1.0, max(1, sum(not self.keywords[number].code for number in hits)) / words))
+        plain = len(hits.keys() - self._code_numbers)
+        share = sqrt(min(1.0, max(1, plain) / max(1, words)))
         return {number: much * share for number, much in hits.items()}
 
     def find_directory_hits(self, directory: str) -> Hits:
@@ -118,7 +131,8 @@ class Names:
             name = directory[cut:-1].rstrip(_DIGITS)
             own = self._parts.get(name)
             if own is None:
-                own = self._parts[name] = self._find_name_hits(name)
+                own, _ = self._find_name_hits(name)
+                self._parts[name] = own
             if own:
                 hits = {
                     number: max(hits.get(number, 0.0), own.get(number, 0.0)) for number in {**hits, **own}
@@ -126,13 +140,14 @@ class Names:
             self._directories[directory] = hits
         return hits
 
-    def _find_name_hits(self, text: str) -> Hits:
+    def _find_name_hits(self, text: str) -> tuple[Hits, int]:
+        """Return the hits, and the number of words in the name if there are any."""
         best: Hits = {}
         low = text.lower() if text.isascii() else None
         if low is not None and self._beginning(low) is None:
-            return best
-        known = self._words
-        for word in split_name(text):
+            return best, 0
+        known, words = self._words, split_name(text)
+        for word in words:
             hits = known.get(word)
             if hits is None:
                 low_word = word.lower()
@@ -146,7 +161,7 @@ class Names:
         for number, letters, spelled in self._codes:
             if (joined is None or letters in joined or not letters.isascii()) and spelled(text):
                 best[number] = 1.0
-        return best
+        return best, len(words)
 
     def _match_word(self, word: str) -> Iterator[tuple[int, float]]:
         for number, keyword in enumerate(self.keywords):
@@ -172,6 +187,11 @@ def name_briefly(path: str) -> str:
     """
     name = path.rpartition("/")[2]
     return (name.rpartition(".")[0] or name).rstrip(_DIGITS)
+
+
+def lower_names(names: Sequence[str]) -> list[str]:
+    """Return names in lowercase, all at once."""
+    return "/".join(names).lower().split("/") if names else []
 
 
 @dataclass
@@ -222,37 +242,50 @@ def rank_files(
     """
     worth = _Worth(keywords, names, texts, votes, searched)
     places = tuple(f"{directory}/" for directory in directories)
-    brief_names = list(map(name_briefly, files))
-    scores = worth.score_files(files, brief_names)
-    factors = {kind: _weigh_kind(kind, focus) for kind in set(files.values())}
-    speakers = _find_speakers(scores, files, brief_names, frozenset(filter(_is_source, factors)))
+    paths = list(files)
+    file_names = [path[path.rfind("/") + 1 :] for path in paths]
+    low_names = lower_names(file_names)
+    all_scores = worth.score_files(paths, file_names, low_names)
+    scores = {path: score for path, score in zip(paths, all_scores, strict=True) if score}
+    # Many files share a kind, which is one object: to find it by its id is quicker than to hash its fields.
+    kind_ids = list(map(id, files.values()))
+    kinds = dict(zip(kind_ids, files.values(), strict=True))
+    factors = {number: _weigh_kind(kind, focus) for number, kind in kinds.items()}
+    sources = {number for number, kind in kinds.items() if _is_source(kind)}
+    is_source = [number in sources for number in kind_ids]
+    speakers = _find_speakers(scores, paths, low_names, is_source)
 
-    def choose_best(paths: Iterable[str], most: int) -> list[tuple[float, str]]:
-        weighed = {path: scores.get(path, 0.0) * factors[files[path]] for path in paths}
+    def weigh_files(paths: Iterable[str]) -> dict[str, float]:
+        return add_for_surroundings(
+            {path: scores.get(path, 0.0) * factors[id(files[path])] for path in paths}
+        )
+
+    def add_for_surroundings(weighed: dict[str, float]) -> dict[str, float]:
         for path in speakers.keys() & weighed.keys():
             weighed[path] += BELONGING * scores[speakers[path]]
         if places:
             weighed |= {
                 path: score * IN_NAMED_DIRECTORY for path, score in weighed.items() if path.startswith(places)
             }
-        # Only what can be among the best is rounded and compared by path, too.
-        least = min(nlargest(most, weighed.values()), default=0.0) - _ROUNDING
-        return nsmallest(
-            most, [(-round(score, 6), path) for path, score in weighed.items() if score >= least]
-        )
+        return weighed
 
     # To look for definitions takes long, so this is done only in files that could come first.
     # A definition only adds to the score, so no other file gets before those.
-    likely = [path for _, path in choose_best(scores.keys() | speakers.keys(), max(most, _WITH_DEFINITIONS))]
+    weighed = {
+        path: score * factors[kind]
+        for path, score, kind in zip(paths, all_scores, kind_ids, strict=True)
+        if score or path in speakers
+    }
+    weighed = add_for_surroundings(weighed)
+    likely = [path for _, path in _choose_best_files(weighed, max(most, _WITH_DEFINITIONS))]
     definitions = find_definitions(likely)
     for path, counts in definitions.items():
         if path in scores:
             scores[path] += worth.score_definitions(counts)
-    best = choose_best(likely, most)
+    best = _choose_best_files(weigh_files(likely), most)
     if report is not None:
-        report.scores = {
-            path: -score for score, path in choose_best(scores.keys() | speakers.keys(), len(files))
-        }
+        weighed |= weigh_files({*likely, *speakers})
+        report.scores = {path: round(score, 6) for path, score in weighed.items()}
         report.floor = LEAST * max(report.scores.values(), default=0.0)
         report.words = worth.list_words()
         report.list_factors = lambda path: _list_factors(files[path], focus, in_place=path.startswith(places))
@@ -260,7 +293,7 @@ def rank_files(
         def list_points(path: str) -> list[WordPoints]:
             points, speaker = worth.list_points(path, definitions.get(path, ())), speakers.get(path)
             if speaker is not None:  # its share is not weighed by the kind of the file
-                share = BELONGING * scores[speaker] / factors[files[path]]
+                share = BELONGING * scores[speaker] / factors[id(files[path])]
                 points.append(WordPoints("a test or page about it", speaker, share))
             return points
 
@@ -293,6 +326,13 @@ def _list_factors(kind: FileKind, focus: Focus, *, in_place: bool) -> list[Facto
     return factors
 
 
+def _choose_best_files(weighed: Mapping[str, float], most: int) -> list[tuple[float, str]]:
+    """Return negated scores with their files, best first."""
+    # Only what can be among the best is rounded and compared by path, too.
+    least = min(nlargest(most, weighed.values()), default=0.0) - _ROUNDING
+    return nsmallest(most, [(-round(score, 6), path) for path, score in weighed.items() if score >= least])
+
+
 _WITH_DEFINITIONS = 100
 _ROUNDING = 1e-5
 """More than rounding changes."""
@@ -304,35 +344,37 @@ def _weigh_kind(kind: FileKind, focus: Focus) -> float:
 
 
 def _find_speakers(
-    scores: Mapping[str, float],
-    files: Mapping[str, FileKind],
-    brief_names: Sequence[str],
-    source_kinds: Collection[FileKind],
+    scores: Mapping[str, float], paths: Sequence[str], low_names: Sequence[str], is_source: Sequence[bool]
 ) -> dict[str, str]:
     """Return for sources the best of the tests and pages that are named after the same thing.
 
-    `brief_names`: of the files, in the same order.
+    `low_names`: the names of the files in lowercase; `is_source`: for each of them.
     """
     about: dict[str, str] = {}
-    beside = ((score, path) for path, score in scores.items() if files[path] not in source_kinds)
+    beside = (
+        (scores[path], path)
+        for path, source in zip(paths, is_source, strict=True)
+        if not source and path in scores
+    )
     for _, path in nlargest(_MOST_SPEAKERS, beside):
         about.setdefault(name_subject(path), path)
     about.pop("", None)
-    beginnings = tuple({subject[:SHORTEST_BEGINNING] for subject in about})
-    named = {
-        name: subject
-        for name in set(brief_names)
-        if name.lower().startswith(beginnings) and (subject := name_subject(name)) in about
-    }
+    short = tuple({subject for subject in about if len(subject) < SHORTEST_BEGINNING})
+    begun = {subject[:SHORTEST_BEGINNING] for subject in about}
+    subjects: dict[str, str] = {}
     sources: dict[str, list[str]] = {}
-    for (path, kind), name in zip(files.items(), brief_names, strict=True):
-        if name in named and kind in source_kinds:
-            sources.setdefault(named[name], []).append(path)
+    for path, name, source in zip(paths, low_names, is_source, strict=True):
+        if source and (name[:SHORTEST_BEGINNING] in begun or (short and name.startswith(short))):
+            brief = name_briefly(path)
+            subject = subjects.get(brief)
+            if subject is None:
+                subject = subjects[brief] = name_subject(brief)
+            sources.setdefault(subject, []).append(path)
     return {
         path: about[subject]
-        for subject, paths in sources.items()
-        if len(paths) <= MOST_BELONGING
-        for path in paths
+        for subject, same in sources.items()
+        if subject in about and len(same) <= MOST_BELONGING
+        for path in same
     }
 
 
@@ -356,7 +398,8 @@ class _Worth:
         searched: int,
     ) -> None:
         self._keywords, self._names, self._texts, self._votes = keywords, names, texts, votes
-        further = Counter(texts.contents.values()) - Counter(set(texts.contents.values()))
+        files_with = Counter(texts.contents.values())
+        further = {content: number - 1 for content, number in files_with.items() if number > 1}
         self._containing = containing = [
             len(column) + sum(further[number] for number in column.keys() & further.keys())
             for column in texts.columns
@@ -376,44 +419,54 @@ class _Worth:
         average = max(1.0, size / max(1, files))
         self._dampings = [SATURATION * (1 - LENGTH + LENGTH * size / average) for size in texts.sizes]
 
-    def score_files(self, paths: Iterable[str], brief_names: Sequence[str]) -> dict[str, float]:
-        """Return the scores of files without their definitions; a file is left out if neither its name nor its text
-        contains a keyword, and no past commit votes for it.
+    def score_files(
+        self, paths: Sequence[str], file_names: Sequence[str], low_names: Sequence[str]
+    ) -> list[float]:
+        """Return the scores of files without their definitions; 0 if neither the name of a file nor its text contains a
+        keyword, and no past commit votes for it.
 
-        `brief_names`: of the files, in the same order.
+        `file_names`: of the files, in the same order; `low_names`: the same in lowercase.
         """
-        weights, votes, names = self._weights, self._votes, self._names
-        find_content, of_texts = self._texts.contents.get, self._score_texts()
-        of_names: dict[str, float] = {}
+        of_names = self._score_names(file_names, low_names)
+        of_texts = [*self._score_texts(), 0.0]
+        contents = map(self._texts.contents.get, paths, repeat(-1))  # the last one is for no content
+        scores = list(map(add, of_names, map(of_texts.__getitem__, contents)))
+        if self._votes:
+            for number, path in enumerate(paths):
+                if path in self._votes:
+                    scores[number] += PAST * self._votes[path].strength * self._whole
         of_directories: dict[str, list[tuple[int, float]]] = {}
-        scores: dict[str, float] = {}
-        for path, name in zip(paths, brief_names, strict=True):
-            score = of_names.get(name, -1.0)
-            if score < 0:
-                own = names.find_own_hits(name)
-                score = NAME * sum(much * weights[number] for number, much in own.items())
-                of_names[name] = score
-            content = find_content(path)
-            if content is not None:
-                score += of_texts[content]
-            if path in votes:
-                score += PAST * votes[path].strength * self._whole
+        for number, (path, score) in enumerate(zip(paths, scores, strict=True)):
             if not score:
                 continue
             directory = path[: path.rfind("/") + 1]
             above = of_directories.get(directory)
             if above is None:
-                above = of_directories[directory] = [
-                    (number, NAME * DIRECTORY * much * weights[number])
-                    for number, much in names.find_directory_hits(directory).items()
-                ]
+                above = of_directories[directory] = self._score_directory(directory)
             if above:
-                own = names.find_own_hits(name)
-                for number, points in above:
-                    if number not in own:
-                        score += points
-            scores[path] = score
+                own = self._names.find_own_hits(name_briefly(path)) if of_names[number] else {}
+                for keyword, points in above:
+                    if keyword not in own:
+                        scores[number] += points
         return scores
+
+    def _score_names(self, file_names: Sequence[str], low_names: Sequence[str]) -> list[float]:
+        weights, names = self._weights, self._names
+        scores = [0.0] * len(file_names)
+        by_name: dict[str, float] = {}
+        for number in names.find_candidates(file_names, low_names):
+            name = name_briefly(file_names[number])
+            score = by_name.get(name)
+            if score is None:
+                hits = names.find_own_hits(name)
+                score = by_name[name] = NAME * sum(much * weights[keyword] for keyword, much in hits.items())
+            scores[number] = score
+        return scores
+
+    def _score_directory(self, path: str) -> list[tuple[int, float]]:
+        """Return the points of each keyword in a directory and those above it."""
+        hits = self._names.find_directory_hits(path)
+        return [(keyword, NAME * DIRECTORY * much * self._weights[keyword]) for keyword, much in hits.items()]
 
     def _score_texts(self) -> list[float]:
         """Return the sum of `_score_text` for each content; adding keyword by keyword is quicker than file by file."""

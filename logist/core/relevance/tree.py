@@ -83,12 +83,16 @@ def _build_tree(files: Iterable[str], directories: Iterable[str], noted: Mapping
         parts = path.split("/", 2)
         if len(parts) < 3:
             _find_directory(top, parts)
-    for path in files:
-        parts = path.split("/", 2)
-        here = _find_directory(top, parts[:-1])
+    current, here, is_deep = "", top, False
+    for path in files:  # those of a directory follow each other
+        cut = path.rfind("/") + 1
+        if path[:cut] != current:
+            current = path[:cut]
+            parts = current.split("/", 2)[:-1]
+            here, is_deep = _find_directory(top, parts), len(parts) == 2
         here.total += 1
-        if len(parts) < 3:
-            here.files.append(parts[-1])
+        if not is_deep:
+            here.files.append(path[cut:])
     for path, why in noted.items():
         parts = path.split("/", 2)
         if len(parts) < 3:

@@ -3,19 +3,22 @@
 A word is a run of letters and underscores, as it is written: `RateLimiter` and `rate_limiter` are two words. Occurrences
 of a keyword lie within such runs, so counting in the table gives the same numbers as counting in the texts, and the
 table need not know anything about stems.
+
+Most keywords are single words of prose, which are found as one component of such a word: `limiter` in both of the above.
+So the table also has the words with each component: to search all words for it takes ten times as long.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice
 
-from logist.core.relevance.occurrences import make_finder
-from logist.core.relevance.words import Keyword
+from logist.core.relevance.occurrences import is_found_as_component, make_finder, split_components
+from logist.core.relevance.words import Keyword, stem_word
 from logist.quick_tuple import NamedTuple
 
 MOST_WORDS = 20_000
@@ -26,8 +29,15 @@ _FULL_BYTES = 128_000_000
 _FULL_WORDS = 500_000
 _FULL_TEXTS = 1 << 16
 
-_SHIFT = 8
+_MANY_POSTINGS = 1 << 15
+_MANY_LISTS = 1_000
+"""To add up so many takes milliseconds, so this is done once for each component, not for each search."""
+_SHIFT = 16
 """A posting is the number of a text, followed by the count in this number of bits."""
+_MOST_SUM = (1 << _SHIFT) - 1
+_TEXT = memoryview(array("I", [1])).cast("B").cast("H")[0]
+_COUNT = 1 - _TEXT
+"""The places of the halves of a posting in memory, which depend on the processor."""
 _LETTERS = bytes(
     byte if byte in b"_" or byte >= 0x80 or chr(byte).isalpha() else ord(" ") for byte in range(256)
 )
@@ -35,44 +45,88 @@ _END = b"\n"
 
 
 class WordTable(NamedTuple):
-    """A finished table. Texts have the numbers in which they were added."""
+    """A finished table. Texts have the numbers in which they were added.
+
+    All columns of numbers are views of memory, so that those of a file need not be copied.
+    """
 
     words: bytes
     """All different words, separated by line breaks."""
-    starts: array[int]
+    starts: memoryview
     """For each word, where it starts in `words`."""
-    ends: array[int]
-    """For each word, where its postings end; they start where those of the word before end."""
-    postings: array[int]
+    ends: memoryview
+    """For each list of postings, where it ends; it starts where the one before ends. The first ones belong to the words."""
+    components: bytes
+    """All different components of words, in lowercase and sorted, each before a line break."""
+    component_starts: memoryview
+    """For each component, where it starts in `components`."""
+    component_ends: memoryview
+    """For each component, where its numbers in `containing` end; they start where those of the one before end."""
+    containing: memoryview
+    """For each component, the numbers of the lists of the words that contain it, as often as they contain it; or one
+    number of a list that has their sum.
+    """
+    postings: memoryview
 
     def count_keywords(self, keywords: Sequence[Keyword]) -> list[dict[int, int]]:
         """Return for each keyword the texts that contain it, and how often."""
-        words, low, starts = self.words, self.words.lower(), self.starts
+        low = self.words.lower()
         return [
             self._sum_postings(
-                Counter(bisect_right(starts, place) - 1 for place in make_finder(keyword)(words, low))
+                self._find_components(keyword)
+                if is_found_as_component(keyword)
+                else self._find_words(keyword, low)
             )
             for keyword in keywords
         ]
 
-    def _sum_postings(self, numbers: Mapping[int, int]) -> dict[int, int]:
-        """Return by text how often it contains some words, from their numbers and how often each is to be counted."""
-        ends, postings = self.ends, self.postings
-        lists = [
-            postings[ends[number - 1] if number else 0 : ends[number]]
-            for number, times in numbers.items()
-            for _ in range(times)
-        ]
-        texts = 1 + (max((each[-1] for each in lists), default=0) >> _SHIFT)
-        if sum(map(len, lists)) < texts // 2:
-            totals: dict[int, int] = {}
-            for posting in chain.from_iterable(lists):
-                totals[posting >> _SHIFT] = totals.get(posting >> _SHIFT, 0) + (posting & MOST_COUNT)
-            return totals
-        counts = [0] * texts  # quicker than a dictionary, if most of the texts have the keyword
-        for posting in chain.from_iterable(lists):
-            counts[posting >> _SHIFT] += posting & MOST_COUNT
-        return {text: count for text, count in enumerate(counts) if count}
+    def _find_components(self, keyword: Keyword) -> list[int]:
+        """Return the lists of the components that are forms of a keyword: all begin with its stem."""
+        lists: list[int] = []
+        needle = keyword.needle.encode("ascii")
+        first = bisect_left(range(len(self.component_starts)), needle, key=self._get_component)
+        for number in range(first, len(self.component_starts)):
+            component = self._get_component(number)
+            if not component.startswith(needle):
+                break
+            if stem_word(component.decode("ascii")) == keyword.needle:
+                lists += self.containing[_get_range(self.component_ends, number)]
+        return lists
+
+    def _get_component(self, number: int) -> bytes:
+        start = self.component_starts[number]
+        return self.components[start : self.components.index(_END, start)]
+
+    def _find_words(self, keyword: Keyword, low: bytes) -> list[int]:
+        """Return the lists of the words that contain a keyword, as often as they contain it."""
+        return [bisect_right(self.starts, place) - 1 for place in make_finder(keyword)(self.words, low)]
+
+    def _sum_postings(self, lists: Sequence[int]) -> dict[int, int]:
+        """Return by text how often it contains something, from the numbers of its lists of postings."""
+        halves = self.postings.cast("B").cast("H")
+        places = sorted((_get_range(self.ends, number) for number in lists), key=_measure_range)
+        if not places:
+            return {}
+        longest = places.pop()
+        totals = dict(zip(_take(halves, longest, _TEXT), _take(halves, longest, _COUNT), strict=True))
+        texts = chain.from_iterable(_take(halves, place, _TEXT) for place in places)
+        counts = chain.from_iterable(_take(halves, place, _COUNT) for place in places)
+        for text, count in zip(texts, counts, strict=True):
+            totals[text] = totals.get(text, 0) + count
+        return totals
+
+
+def _get_range(ends: memoryview, number: int) -> slice:
+    return slice(ends[number - 1] if number else 0, ends[number])
+
+
+def _measure_range(place: slice) -> int:
+    return int(place.stop) - int(place.start)
+
+
+def _take(halves: memoryview, postings: slice, half: int) -> list[int]:
+    """Return the numbers of texts or the counts in some postings."""
+    return halves[2 * postings.start + half : 2 * postings.stop : 2].tolist()
 
 
 class WordTableBuilder:
@@ -96,11 +150,47 @@ class WordTableBuilder:
         self.bytes += len(data)
 
     def finish(self) -> WordTable:
-        lists = self._postings.values()
-        starts = accumulate((len(word) + 1 for word in self._postings), initial=0)
+        lists: list[Sequence[int]] = list(self._postings.values())
+        components = sorted(_list_containing_words(self._postings).items())
+        for _, containing in components:
+            parts = [lists[number] for number in containing]
+            if len(parts) >= _MANY_LISTS or (len(parts) > 1 and sum(map(len, parts)) >= _MANY_POSTINGS):
+                containing[:] = [len(lists)]
+                lists.append(_add_postings(parts))
         return WordTable(
             _END.join(self._postings),
-            array("I", islice(starts, len(lists))),
-            array("I", accumulate(map(len, lists))),
-            array("I", chain.from_iterable(lists)),
+            _view(_list_starts(self._postings)),
+            _view(accumulate(map(len, lists))),
+            b"".join(component + _END for component, _ in components),
+            _view(_list_starts([component for component, _ in components])),
+            _view(accumulate(len(containing) for _, containing in components)),
+            _view(chain.from_iterable(containing for _, containing in components)),
+            _view(chain.from_iterable(lists)),
         )
+
+
+def _list_starts(words: Collection[bytes]) -> Iterable[int]:
+    """Return where each word starts if they are separated by one byte."""
+    return islice(accumulate((len(word) + 1 for word in words), initial=0), len(words))
+
+
+def _view(numbers: Iterable[int]) -> memoryview:
+    return memoryview(array("I", numbers))
+
+
+def _list_containing_words(words: Iterable[bytes]) -> dict[bytes, list[int]]:
+    """Return for each component the numbers of the words that contain it, as often as they contain it."""
+    containing: dict[bytes, list[int]] = defaultdict(list)
+    for number, word in enumerate(words):
+        for component in split_components(word):
+            containing[component].append(number)
+    return containing
+
+
+def _add_postings(lists: Iterable[Iterable[int]]) -> array[int]:
+    """Return one posting for each text, with the sum of its counts."""
+    totals: dict[int, int] = {}
+    for posting in chain.from_iterable(lists):
+        text = posting >> _SHIFT
+        totals[text] = totals.get(text, 0) + (posting & _MOST_SUM)
+    return array("I", ((text << _SHIFT) + min(count, _MOST_SUM) for text, count in totals.items()))

@@ -7,7 +7,7 @@ which don't backtrack.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
 from logist.lazy_patterns import compile_on_use
@@ -54,6 +54,12 @@ class Pattern:
         """The same expression for only the last name of the path."""
         name = self.text.rpartition("/")[2]
         return ".*" if name == "**" else _translate_component(name)
+
+    @property
+    def lead(self) -> str:
+        """The directory that everything that a path pattern matches is below: `bin/` for `bin/*`, or "" for none."""
+        plain = _PLAIN.match(self.text.removeprefix("/"))
+        return plain[0][: plain[0].rfind("/") + 1] if plain else ""
 
 
 def parse_patterns(text: str, most: int = 100_000) -> list[Pattern]:
@@ -138,15 +144,15 @@ class Patterns:
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self._negated: list[bool] = []
         self.files, self.directories = _Table(), _Table()
-        self.lasts: list[str] = []
-        """Expressions for the last names of the path patterns."""
+        self.of_paths: list[Pattern] = []
+        """The patterns with wildcards that match paths."""
         for place, pattern in enumerate(patterns):
             self._negated.append(pattern.negated)
             self.directories.add_pattern(pattern, place)
             if not pattern.directories_only:
                 self.files.add_pattern(pattern, place)
             if pattern.anchored and not _PLAIN.fullmatch(pattern.text):
-                self.lasts.append(pattern.last)
+                self.of_paths.append(pattern)
         self.directories.compile_searches()
         self.files.compile_searches()
         searched = [*self.directories.of_names, *self.directories.of_paths]
@@ -172,16 +178,17 @@ class Patterns:
 
 
 class NameGate:
-    """A quick check of a name: whether any of many patterns could match a path that ends with it."""
+    """A quick check of the names in a directory: whether any of many patterns could match a path that ends with one."""
 
-    def __init__(self, patterns: Iterable[Patterns]) -> None:
+    def __init__(self, patterns: Iterable[Patterns], *, led: bool = True) -> None:
+        """`led`: also for directories below `lead` of a pattern."""
         every = list(patterns)
         tables = [table for each in every for table in (each.files, each.directories)]
         ends = [path.rpartition("/")[2] for table in tables for path in table.paths]
         self._names = frozenset(ends).union(*(table.names for table in tables))
         self._endings = tuple({ending for table in tables for ending in table.endings})
         searched = [one for table in tables for one, _ in table.of_names]
-        searched += [last for each in every for last in each.lasts]
+        searched += [each.last for one in every for each in one.of_paths if led or not each.lead]
         self._search = re.compile(
             "|".join(rf"(?:{one})\Z" for one in dict.fromkeys(searched)), re.DOTALL
         ).match
@@ -195,6 +202,13 @@ class NameGate:
             or name.endswith(self._endings)
             or (self._searches and self._search(name) is not None)
         )
+
+    def find_suspects(self, names: Sequence[str]) -> set[str]:
+        """Return the names that a pattern could match."""
+        known, endings, search = self._names, self._endings, self._search
+        if not self._searches:
+            return {name for name in names if name in known or name.endswith(endings)}
+        return {name for name in names if name in known or name.endswith(endings) or search(name)}
 
 
 def find_parent_directories(path: str) -> Iterator[str]:

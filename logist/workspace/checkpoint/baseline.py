@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from operator import eq
 from struct import Struct
 from typing import Any
 
@@ -31,6 +30,7 @@ from logist.workspace.checkpoint.objects import (
     TreeEntry,
 )
 from logist.workspace.checkpoint.scan import (
+    STAMP,
     UNSURE,
     FileStamp,
     FileTable,
@@ -184,7 +184,7 @@ def load_baseline(git: Git, known: ReadCheckpoint | None = None) -> Baseline:
     return Baseline.from_tree(*known)
 
 
-def find_unchanged_ids(git: Git, stamps: Mapping[str, bytes]) -> dict[str, bytes]:
+def find_unchanged_ids(git: Git, table: FileTable) -> dict[str, bytes]:
     """Return the ids in git of the files that still have the stamp of the last checkpoint, by path.
 
     Empty if the file with the stamps is lost: then only reading a file tells its id.
@@ -197,15 +197,38 @@ def find_unchanged_ids(git: Git, stamps: Mapping[str, bytes]) -> dict[str, bytes
     if last is None:
         return {}
     entries = _entry_format(last.commit or "").iter_unpack(last.entries)
-    paths = last.table.decode_paths()
-    now = map(stamps.get, paths)
-    return {
-        path: name
-        for path, is_same, (number, name) in zip(
-            paths, map(eq, now, last.table.list_stamps()), entries, strict=True
-        )
-        if is_same and number
-    }
+    ids_then = [name if number else None for number, name in entries]
+    ids: list[bytes | None] = [None] * table.count_files()
+    for now, then in _pair_same_files(table, last.table):
+        ids[now] = ids_then[then]
+    return {path: name for path, name in zip(table.text_paths, ids, strict=True) if name is not None}
+
+
+def _pair_same_files(table: FileTable, last: FileTable) -> Iterator[tuple[slice, slice]]:
+    """Yield where files with the same stamps are in two tables: usually all those of a directory at once."""
+    names, names_then = table.names.split(b"\0"), last.names.split(b"\0")
+    stamps, stamps_then, size = table.stamps, last.stamps, STAMP.size
+    places_then = dict(zip(last.directories.split(b"\0"), last.list_places(), strict=True))
+    for directory, place in zip(table.directories.split(b"\0"), table.list_places(), strict=True):
+        place_then = places_then.get(directory)
+        if place_then is None:
+            continue
+        (start, end), (start_then, end_then) = place, place_then
+        if (
+            names[start:end] == names_then[start_then:end_then]
+            and stamps[start * size : end * size] == stamps_then[start_then * size : end_then * size]
+        ):
+            yield slice(start, end), slice(start_then, end_then)
+            continue
+        numbers_then = {names_then[number]: number for number in range(start_then, end_then)}
+        for number in range(start, end):
+            other = numbers_then.get(names[number], -1)
+            if (
+                other >= 0
+                and stamps[number * size : (number + 1) * size]
+                == stamps_then[other * size : (other + 1) * size]
+            ):
+                yield slice(number, number + 1), slice(other, other + 1)
 
 
 def save_baseline(git: Git, baseline: Baseline) -> None:

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
@@ -44,6 +45,7 @@ class FileStamp(NamedTuple):
 STAMP = struct.Struct("=5q")
 """A stamp in a table."""
 
+_SIZE = FileStamp._fields.index("size")
 _MODE = FileStamp._fields.index("mode")
 _CTIME = FileStamp._fields.index("ctime_ns")
 _KIND = stat.S_IFMT(0o177777)
@@ -112,6 +114,10 @@ class FileTable:
             yield directory, names[start : start + count]
             start += count
 
+    def list_places(self) -> list[tuple[int, int]]:
+        """Return for each directory where the files in it begin and end."""
+        return list(pairwise(accumulate(self.counts, initial=0)))
+
     @cached_property
     def paths(self) -> list[bytes]:
         """The raw paths of the files."""
@@ -121,8 +127,9 @@ class FileTable:
             paths += [prefix + name for name in names] if directory else names
         return paths
 
-    def decode_paths(self) -> list[str]:
-        """Return the paths of the files as text, as the operating system's directory lists have them."""
+    @cached_property
+    def text_paths(self) -> list[str]:
+        """The paths of the files as text, as the operating system's directory lists have them."""
         names, start = os.fsdecode(self.names).split("\0"), 0
         paths: list[str] = []
         for directory, count in zip(os.fsdecode(self.directories).split("\0"), self.counts, strict=True):
@@ -140,6 +147,10 @@ class FileTable:
         """Return the stamps in the order of the paths, each as `pack_stamp` makes it."""
         size = STAMP.size
         return [self.stamps[start : start + size] for start in range(0, len(self.stamps), size)]
+
+    def list_sizes(self) -> list[int]:
+        """Return the sizes of the files in the order of the paths."""
+        return self._list_column(_SIZE)
 
     def list_modes(self) -> list[int]:
         """Return the modes of the files in the order of the paths."""
@@ -178,6 +189,38 @@ class FileTable:
         )
 
 
+class TableBuilder:
+    """Collects the files of one directory after another. The paths are text, as the operating system's directory lists
+    have them; all are encoded at the end.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._directories: list[str] = []
+        self._counts: list[int] = []
+        self._numbers = array("q")
+
+    def add_directory(self, path: str, names: list[str], numbers: list[int]) -> None:
+        """Add the files in a directory; `numbers` has for each the fields of its stamp."""
+        self._directories.append(path)
+        self._counts.append(len(names))
+        self.names += names
+        try:
+            self._numbers.fromlist(numbers)
+        except OverflowError:
+            self._numbers.fromlist(list(map(_fit_number, numbers)))
+
+    def build_table(self) -> FileTable:
+        if not self._directories:
+            return FileTable()
+        return FileTable(
+            _join_names(self._directories),
+            tuple(self._counts),
+            _join_names(self.names),
+            self._numbers.tobytes(),
+        )
+
+
 @dataclass
 class WorkspaceScan:
     """The result of a scan; paths are raw bytes relative to the workspace."""
@@ -208,10 +251,7 @@ def scan_everything(descriptor: int, path: bytes, *, unlocking: bool = False) ->
 def _scan_directory(descriptor: int, path: bytes, rules: ScanRules) -> WorkspaceScan:
     walk = _Walk(rules)
     walk.visit_directory(descriptor, os.fsdecode(path))
-    table = FileTable(
-        _join_names(walk.directories), tuple(walk.counts), _join_names(walk.names), walk.numbers.tobytes()
-    )
-    return WorkspaceScan(table, walk.unstored)
+    return WorkspaceScan(walk.columns.build_table(), walk.unstored)
 
 
 def _join_names(names: list[str]) -> bytes:
@@ -230,14 +270,6 @@ def pack_stamp(stamp: FileStamp) -> bytes:
         return STAMP.pack(*map(_fit_number, stamp))
 
 
-def pack_status(found: os.stat_result) -> bytes:
-    """Return the packed stamp of a status."""
-    try:
-        return STAMP.pack(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
-    except struct.error:
-        return pack_stamp(make_stamp(found))
-
-
 def unpack_stamp(packed: bytes) -> FileStamp:
     return FileStamp._make(STAMP.unpack(packed))
 
@@ -254,18 +286,13 @@ UNSURE = pack_stamp(FileStamp(-1, 0, 0, 0, 0))
 
 
 class _Walk:
-    """One scan in progress. The paths are text, as the operating system's directory lists have them; all are encoded
-    at the end.
-    """
+    """One scan in progress."""
 
     def __init__(self, rules: ScanRules) -> None:
         self.rules = rules
         self.caches = frozenset(map(os.fsdecode, rules.caches))
         self.prepared = frozenset(map(os.fsdecode, rules.prepared))
-        self.directories: list[str] = []
-        self.counts: list[int] = []
-        self.names: list[str] = []
-        self.numbers = array("q")
+        self.columns = TableBuilder()
         self.unstored: dict[bytes, Unstored] = {}
 
     def visit_directory(self, descriptor: int, path: str) -> None:
@@ -288,13 +315,7 @@ class _Walk:
                     numbers += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, mode)
                 else:
                     others.append((entry.name, status))
-        self.directories.append(path)
-        self.counts.append(len(names))
-        self.names += names
-        try:
-            self.numbers.fromlist(numbers)
-        except OverflowError:
-            self.numbers.fromlist(list(map(_fit_number, numbers)))
+        self.columns.add_directory(path, names, numbers)
         for name, status in others:
             self._add_other(descriptor, prefix + name, name, status)
 

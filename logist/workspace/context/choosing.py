@@ -78,7 +78,7 @@ def find_relevant_files(
         files.pop(path, None)
     mentioned = find_mentions(task, files, found.directories)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, found.kinds, task, mentioned, bounds, past, texts, report)
+        ranked = _rank_files(top, files, found.searchable, task, mentioned, bounds, past, texts, report)
         unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
     shown_texts = _Texts(root, showing.PromptReader(task, redact), bounds)
     chosen: list[Relevant] = []
@@ -150,7 +150,7 @@ def is_text(path: str) -> bool:
 def _rank_files(
     top: int,
     files: Mapping[str, int],
-    all_kinds: Mapping[str, kinds.FileKind],
+    searchable_kinds: Mapping[str, kinds.FileKind],
     task: Task,
     named: Mentions,
     bounds: ContextBounds,
@@ -164,7 +164,7 @@ def _rank_files(
     wanted = find_keywords(task)
     if not wanted:
         return []
-    kind_by_path = {path: kind for path in files if (kind := all_kinds[path]).worth and not kind.secret}
+    kind_by_path = {path: kind for path, kind in searchable_kinds.items() if path in files}
     name_index = Names(wanted)
     chosen = searching.choose_files(
         {path: files[path] for path in kind_by_path},

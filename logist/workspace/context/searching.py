@@ -32,12 +32,12 @@ _LONG_ID_BYTES = 32
 def choose_files(files: Mapping[str, int], likely: Callable[[str], float]) -> list[str]:
     """Return the paths to search, from files with their sizes.
 
-    If there are too many, returns the likelier ones; of equally likely ones, the first in `files`.
+    If there are too many, returns the likelier ones; of equally likely ones, the first level by level.
     """
     small = [path for path, size in files.items() if 0 < size <= MAX_FILE_BYTES]
     if sum(files[path] for path in small) > MAX_BYTES:
         equals: dict[float, list[str]] = {}
-        for path in small:
+        for path in sorted(small, key=lambda path: (path.count("/"), path.split("/"))):
             equals.setdefault(likely(path), []).append(path)
         small = list(
             _take_fitting(files, [path for much in sorted(equals, reverse=True) for path in equals[much]])

@@ -64,11 +64,10 @@ def describe_unsearched(found: FileSurvey) -> str:
     numbers = Counter(found.noted.values())
     files = found.files
     binary = secret = 0
-    for kind, number in Counter(found.kinds.values()).items():
-        binary += 0 if kind.worth else number
-        secret += number if kind.worth and kind.secret else 0
-    searchable = [path for path, kind in found.kinds.items() if kind.worth and not kind.secret]
-    sizes = list(map(files.__getitem__, searchable))
+    for number_of_files, kind in found.count_kinds():
+        binary += 0 if kind.worth else number_of_files
+        secret += number_of_files if kind.worth and kind.secret else 0
+    sizes = [files[path] for path in found.searchable]
     large = sum(size > searching.MAX_FILE_BYTES for size in sizes)
     left = sum(size for size in sizes if size <= searching.MAX_FILE_BYTES)
     counted = (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from functools import cached_property
 
 from logist.workspace.checkpoint import objects
 from logist.workspace.files import file_names
 from logist.workspace.git import Git
+
+_MOST_QUESTIONS = 2
+"""After so many paths that are asked for, all are listed: that takes as long, for 20,000 files."""
 
 
 class Tracked:
@@ -21,20 +23,28 @@ class Tracked:
     def __init__(self, git: Git, first: str | None) -> None:
         self._git = git
         self._first = first
-
-    @cached_property
-    def _all_paths(self) -> list[bytes]:
-        """The paths in the order of bytes, as git lists them."""
-        if self._first is None:
-            return []
-        commit = objects.require_commit(self._first, self._git)
-        return self._git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit).split(b"\0")[:-1]
+        self._known: dict[bytes, list[bytes]] = {}
+        """By the beginning of a path, all tracked paths that begin so, in the order of bytes, as git lists them."""
 
     def has_path(self, path: str, *, directory: bool) -> bool:
         """Whether a file, or any file in a directory, was tracked."""
         wanted = file_names.to_stored(os.fsencode(path)) + b"/" * directory
-        place = bisect_left(self._all_paths, wanted)
-        if place == len(self._all_paths):
+        paths = self._list_paths(wanted)
+        place = bisect_left(paths, wanted)
+        if place == len(paths):
             return False
-        candidate = self._all_paths[place]
-        return candidate.startswith(wanted) if directory else candidate == wanted
+        return paths[place].startswith(wanted) if directory else paths[place] == wanted
+
+    def _list_paths(self, wanted: bytes) -> list[bytes]:
+        """Return a list with all tracked paths that begin with the wanted one."""
+        if self._first is None:
+            return []
+        for beginning, paths in self._known.items():
+            if wanted.startswith(beginning):
+                return paths
+        beginning = wanted if len(self._known) < _MOST_QUESTIONS else b""
+        commit = objects.require_commit(self._first, self._git)
+        below = ["--", os.fsdecode(beginning.removesuffix(b"/"))] if beginning else []
+        listing = self._git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit, *below)
+        paths = self._known[beginning] = listing.split(b"\0")[:-1]
+        return paths

@@ -2,7 +2,7 @@
 files, and files outside.
 
 As in git, files that were tracked in the source of the workspace are not ignored, even if a `.gitignore` matches.
-The walk is level by level, so that files near the top are found even if there are many below. Links are not
+If there are too many files, the walk is level by level, so that those near the top are found. Links are not
 followed. A directory with its own `.git` is another repository: it is named, but not entered. The `.gitignore`
 files of the workspace are used; its `.git` is never read.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -22,7 +22,7 @@ from logist.core.relevance.kinds import FileKind, classify_files
 from logist.core.text.patterns import NameGate, Patterns, parse_patterns
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
-from logist.workspace.checkpoint.scan import pack_status
+from logist.workspace.checkpoint.scan import FileTable, TableBuilder
 from logist.workspace.context.descending import Descent
 from logist.workspace.context.tracked import Tracked
 from logist.workspace.files import safe_open
@@ -42,6 +42,7 @@ MAX_PATTERNS = 2_000
 MAX_EFFORT = 2_000_000_000
 """Maximum steps of matching all patterns; then the walk stops."""
 
+_KIND = stat.S_IFMT(0o177777)
 _GET_NAME = attrgetter("name")
 
 LINK = "a link"
@@ -53,12 +54,13 @@ SECOND_NAME = "has hard links"
 
 @dataclass
 class FileSurvey:
-    """The files of a workspace, level by level, each directory in the order of names."""
+    """The files of a workspace, directory by directory, level by level.
 
-    files: dict[str, int] = field(default_factory=dict)
-    """Regular files without hard links, with their sizes. Bytes that are not UTF-8 are lone surrogates in the path."""
-    stamps: dict[str, bytes] = field(default_factory=dict)
-    """For each of `files` the stamp that a checkpoint would record."""
+    They are long lists, because the objects for 20,000 files take longer than all else that a preview does.
+    """
+
+    table: FileTable = field(default_factory=FileTable)
+    """The regular files without hard links, with the stamps that a checkpoint would record."""
     directories: list[str] = field(default_factory=list)
     """The directories that were entered."""
     noted: dict[str, str] = field(default_factory=dict)
@@ -71,9 +73,26 @@ class FileSurvey:
     """Whether something is git-ignored or hidden."""
 
     @cached_property
+    def files(self) -> dict[str, int]:
+        """The files with their sizes. Bytes that are not UTF-8 are lone surrogates in the path."""
+        return dict(zip(self.table.text_paths, self.table.list_sizes(), strict=True))
+
+    @cached_property
     def kinds(self) -> dict[str, FileKind]:
-        """The kind of each file."""
+        """The kind of each file; many files share one object."""
         return classify_files(self.files)
+
+    @cached_property
+    def searchable(self) -> dict[str, FileKind]:
+        """The kinds of the files that are text and don't usually contain secrets."""
+        unsearchable = {id(kind) for _, kind in self.count_kinds() if not kind.worth or kind.secret}
+        return {path: kind for path, kind in self.kinds.items() if id(kind) not in unsearchable}
+
+    def count_kinds(self) -> list[tuple[int, FileKind]]:
+        """Return how many files there are of each kind; a kind may occur several times."""
+        kinds = self.kinds.values()  # to hash the fields of each takes longer
+        by_id = dict(zip(map(id, kinds), kinds, strict=True))
+        return [(number, by_id[each]) for each, number in Counter(map(id, kinds)).items()]
 
 
 class _Ignoring(NamedTuple):
@@ -83,17 +102,31 @@ class _Ignoring(NamedTuple):
     start: int
 
 
-class _Rules(NamedTuple):
+class _Rules:
     """Everything that hides files of a directory."""
 
-    hidden: Patterns
-    ignoring: tuple[_Ignoring, ...]
-    """From the top down."""
-    gate: NameGate
+    def __init__(self, hidden: Patterns, ignoring: tuple[_Ignoring, ...] = ()) -> None:
+        self.hidden = hidden
+        self.ignoring = ignoring
+        """From the top down."""
+        starts = [(0, hidden), *((each.start, each.patterns) for each in ignoring)]
+        self._patterns = [patterns for _, patterns in starts]
+        self._leads = [
+            (pattern.lead, start)
+            for start, patterns in starts
+            for pattern in patterns.of_paths
+            if pattern.lead
+        ]
+        self._usual_gate = NameGate(self._patterns, led=False)
 
-    @classmethod
-    def from_patterns(cls, hidden: Patterns, ignoring: tuple[_Ignoring, ...] = ()) -> _Rules:
-        return cls(hidden, ignoring, NameGate([hidden, *(each.patterns for each in ignoring)]))
+    def choose_gate(self, prefix: str) -> NameGate:
+        """Return the gate for a directory. `bin/*` would suspect every name, so it counts only in `bin/`."""
+        is_led = any(prefix.startswith(lead, start) for lead, start in self._leads)
+        return self._gate if is_led else self._usual_gate
+
+    @cached_property
+    def _gate(self) -> NameGate:
+        return NameGate(self._patterns)
 
     def is_ignored(self, path: str, *, directory: bool) -> bool:
         """Whether the `.gitignore` files match a path whose parent directories they don't match."""
@@ -107,7 +140,13 @@ class _Rules(NamedTuple):
 def survey_files(root: Path, hidden: Patterns, tracked: Tracked) -> FileSurvey:
     """Walk a workspace; the result depends only on the workspace."""
     with safe_open.open_root(root) as top:
-        return _FileWalk(top, hidden, tracked).walk()
+        walk = _FileWalk(top, hidden, tracked)
+        if not walk.walk_everything():
+            # Only the files near the top are wanted. This opens most directories twice.
+            walk = _FileWalk(top, hidden, tracked)
+            walk.walk_by_levels()
+        walk.found.table = walk.columns.build_table()
+        return walk.found
 
 
 def find_ignored(root: Path, paths: Iterable[str], tracked: Tracked) -> frozenset[str]:
@@ -126,32 +165,46 @@ class _FileWalk:
         self.ignored: set[str] = set()
         """Ignored directories that are entered because they contain tracked files; other files in them are ignored."""
         self.found = FileSurvey(hidden=hidden)
-        self.rules = _Rules.from_patterns(hidden)
-        self.waiting: deque[tuple[str, list[str], _Rules]] = deque()
-        """Directories to enter, grouped by parent: path of the parent, their names, and the rules of the parent."""
+        self.columns = TableBuilder()
+        self.rules = _Rules(hidden)
+        self.waiting: deque[tuple[str, list[str], _Rules]] | None = None
+        """Directories to enter, grouped by parent: path of the parent, their names, and the rules of the parent; None if
+        they are entered at once.
+        """
+        self.stopped = False
+        """Whether a limit was reached."""
         self.within: dict[str, _Rules] = {}
         """The rules by directory, for the parents of paths that were checked."""
         self.ignore_bytes = 0
         self.effort = 0
 
-    def walk(self) -> FileSurvey:
+    def walk_everything(self) -> bool:
+        """Return whether no limit was reached."""
+        self._list_directory(self.top, "", self.rules)
+        return not self.stopped
+
+    def walk_by_levels(self) -> None:
+        """Walk until a limit is reached."""
+        self.waiting = deque()
         self._list_directory(self.top, "", self.rules)
         with Descent(self.top) as way:
-            while self.waiting:
+            while self.waiting and not self.stopped:
                 above, names, rules = self.waiting.popleft()
                 try:
-                    descriptor = way.open_path(above)
-                    for name in names:
-                        if len(self.found.files) >= MAX_FILES or self.effort > MAX_EFFORT:
-                            self.found.partial = True
-                            return self.found
-                        self._enter_directory(descriptor, above, name, rules)
+                    self._enter_directories(way.open_path(above), above, names, rules)
                 except PermissionError:
                     self.found.noted[above] = UNREADABLE
                 except OSError as error:
                     if error.errno not in safe_open.GONE:
                         raise
-        return self.found
+        self.found.partial |= self.stopped
+
+    def _enter_directories(self, parent: int, above: str, names: list[str], rules: _Rules) -> None:
+        for name in names:
+            self.stopped |= len(self.columns.names) >= MAX_FILES
+            if self.stopped:
+                return
+            self._enter_directory(parent, above, name, rules)
 
     def _enter_directory(self, parent: int, above: str, name: str, rules: _Rules) -> None:
         path = f"{above}/{name}" if above else name
@@ -171,8 +224,8 @@ class _FileWalk:
 
     def _list_directory(self, descriptor: int, path: str, rules: _Rules) -> None:
         with os.scandir(descriptor) as listing:
-            entries = sorted(listing, key=_GET_NAME)
-        names = {entry.name for entry in entries}
+            entries = list(listing)
+        names = [entry.name for entry in entries]
         if path and ".git" in names:
             self.found.noted[path] = REPOSITORY
             return
@@ -182,43 +235,65 @@ class _FileWalk:
         ignored = path in self.ignored
         if IGNORE_FILE in names and not ignored:
             rules = self._add_own_rules(descriptor, len(prefix), rules)
-        if rules.gate.effort:
-            self.effort += rules.gate.effort * sum(map(len, names))
+        gate = rules.choose_gate(prefix)
+        if gate.effort:
+            self.effort += gate.effort * sum(map(len, names))
         if self.effort > MAX_EFFORT:
-            self.found.partial = True
+            self.stopped = True
             return
-        below = self._record_entries(entries, prefix, rules, ignored)
-        if below:
-            self._queue_below(path, below, rules)
+        if len(entries) > MAX_IN_ONE:  # otherwise, which files are recorded would depend on the file system
+            entries.sort(key=_GET_NAME)
+        suspects = set(names) if ignored else gate.find_suspects(names)
+        below = self._record_entries(entries, path, suspects, rules, ignored)
+        if not below:
+            return
+        if path.count("/") >= MAX_DEPTH:
+            self.found.noted[path] = TOO_DEEP
+        elif self.waiting is not None:
+            self.waiting.append((path, sorted(below), rules))
+        else:
+            self._enter_directories(descriptor, path, sorted(below), rules)
 
     def _record_entries(
-        self, entries: Iterable[os.DirEntry[str]], prefix: str, rules: _Rules, ignored: bool
+        self, entries: Iterable[os.DirEntry[str]], path: str, suspects: set[str], rules: _Rules, ignored: bool
     ) -> list[str]:
-        """Record the visible entries of a directory, and return the names of the directories among them."""
+        """Record the visible entries of a directory, and return the names of the directories among them.
+
+        `suspects`: the names that the rules may hide.
+        """
+        prefix = f"{path}/" if path else ""
         below: list[str] = []
+        names: list[str] = []
+        numbers: list[int] = []
         room = MAX_IN_ONE
-        may_hide, record = rules.gate.can_match, self._record_entry
         for entry in entries:
+            # Much of the time of a preview is spent in these lines.
             name = entry.name
             directory = entry.is_dir(follow_symlinks=False)
             if name == ".git":
                 continue
-            if (ignored or may_hide(name)) and self._is_hidden(prefix + name, rules, directory, ignored):
+            if name in suspects and self._is_hidden(prefix + name, rules, directory, ignored):
                 self.found.unlisted = True
             elif directory:
                 below.append(name)
             elif room > 0:
-                record(entry, prefix + name)
                 room -= 1
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                mode = status.st_mode
+                if mode & _KIND == stat.S_IFREG and status.st_nlink == 1:
+                    names.append(name)
+                    numbers += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, mode)
+                elif mode & _KIND == stat.S_IFREG:
+                    self.found.noted[prefix + name] = SECOND_NAME
+                elif mode & _KIND == stat.S_IFLNK:
+                    self.found.noted[prefix + name] = LINK
             else:
                 self.found.partial = True
+        self.columns.add_directory(path, names, numbers)
         return below
-
-    def _queue_below(self, path: str, names: list[str], rules: _Rules) -> None:
-        if path.count("/") < MAX_DEPTH:
-            self.waiting.append((path, names, rules))
-        else:
-            self.found.noted[path] = TOO_DEEP
 
     def _is_hidden(self, path: str, rules: _Rules, directory: bool, ignored: bool) -> bool:
         """Whether the rules hide a path. `ignored`: whether its directory is ignored."""
@@ -256,21 +331,6 @@ class _FileWalk:
                 pass  # a missing directory has no rules
         return self.within[path]
 
-    def _record_entry(self, entry: os.DirEntry[str], path: str) -> None:
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except OSError:
-            return
-        if stat.S_ISREG(status.st_mode):
-            if status.st_nlink == 1:
-                found = self.found
-                found.files[path] = status.st_size
-                found.stamps[path] = pack_status(status)
-            else:
-                self.found.noted[path] = SECOND_NAME
-        elif stat.S_ISLNK(status.st_mode):
-            self.found.noted[path] = LINK
-
     def _add_own_rules(self, descriptor: int, start: int, rules: _Rules) -> _Rules:
         """Add the `.gitignore` of the directory, if it is a regular file without hard links and not too large."""
         try:
@@ -279,10 +339,11 @@ class _FileWalk:
                 if file_status.st_nlink != 1 or file_status.st_size > MAX_IGNORE_BYTES:
                     return rules
                 if self.ignore_bytes + file_status.st_size > MAX_IGNORE_TOTAL:
+                    self.stopped |= self.waiting is None
                     return rules
                 text = b"".join(safe_open.read_exactly(file, file_status.st_size))
         except OSError:
             return rules
         self.ignore_bytes += len(text)
         own = Patterns(parse_patterns(text.decode("utf-8", "surrogateescape"), MAX_PATTERNS))
-        return _Rules.from_patterns(rules.hidden, (*rules.ignoring, _Ignoring(own, start))) if own else rules
+        return _Rules(rules.hidden, (*rules.ignoring, _Ignoring(own, start))) if own else rules

@@ -15,7 +15,6 @@ import os
 import stat
 import sys
 import time
-from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -67,7 +66,8 @@ class WordIndex:
     def load_part(self, name: str) -> IndexPart | None:
         """Return a part; None if it is damaged, was written elsewhere, or is gone."""
         with suppress(OSError), self._open_folder() as folder:
-            return _unpack_part(_read_file(folder, name), _identify(folder))
+            first_line = _identify(folder)
+            return _unpack_part(_read_file(folder, name, first_line), first_line)
         return None
 
     def mark_used(self, name: str) -> None:
@@ -158,7 +158,7 @@ def _identify(folder: int) -> bytes:
 
 def _pack_part(part: IndexPart, first_line: bytes) -> bytes:
     table = part.table
-    columns = [b"".join(part.ids), table.words, *(column.tobytes() for column in table[1:])]
+    columns = [b"".join(part.ids), *map(bytes, table)]
     head = {
         "id_bytes": len(part.ids[0]),
         "sizes": list(map(len, columns)),
@@ -180,18 +180,30 @@ def _unpack_part(packed: bytes, first_line: bytes) -> IndexPart | None:
         columns.append(memoryview(packed)[start : start + size])
         start += size
     width, names = head["id_bytes"], bytes(columns[0])
-    starts, ends, postings = (array("I", column.tobytes()) for column in columns[2:])
+    words, starts, ends, components, component_starts, component_ends, containing, postings = columns[1:]
     return IndexPart(
         [names[at : at + width] for at in range(0, len(names), width)],
-        WordTable(bytes(columns[1]), starts, ends, postings),
+        WordTable(
+            bytes(words),
+            starts.cast("I"),
+            ends.cast("I"),
+            bytes(components),
+            component_starts.cast("I"),
+            component_ends.cast("I"),
+            containing.cast("I"),
+            postings.cast("I"),
+        ),
     )
 
 
-def _read_file(folder: int, name: str) -> bytes:
+def _read_file(folder: int, name: str, first_line: bytes) -> bytes:
+    """Return the content of a part; b"" if it begins otherwise, such as one of an earlier version."""
     descriptor = os.open(name, safe_open.FILE, dir_fd=folder)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_PART_BYTES:
+            return b""
+        if os.pread(descriptor, len(first_line), 0) != first_line:
             return b""
         return b"".join(safe_open.read_exactly(descriptor, status.st_size, status.st_size))
     finally:

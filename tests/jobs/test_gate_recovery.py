@@ -19,6 +19,8 @@ from logist.errors import Damaged
 from logist.jobs.base import budgets
 from logist.jobs.base.session import load_session
 from logist.jobs.doctor import job_checks
+from logist.jobs.doctor.backup import Backup
+from logist.jobs.doctor.ledger_checks import find_ledger_problems, repair_ledger
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import stop_costs
 from logist.store import JobDir, inflight
@@ -182,6 +184,23 @@ def test_doctor_says_what_a_run_has_left(b: Bench, *, sent: bool, words: str) ->
     make_request(b, 2, sent=sent)
     findings = job_checks.examine(b.project, b.project.open_job("j"), deep=False)
     assert [finding for finding in findings if words in finding.message]
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_a_repair_of_the_ledger_knows_the_requests_of_a_run(b: Bench, *, doubtful: bool) -> None:
+    run_in_flight(b)
+    make_request(b, 1, response=answer())
+    make_request(b, 2, response=answer())
+    make_request(b, 3, sent=doubtful)
+    collect(b)
+    before = sums(b).get_total()
+    file = budgets.open_ledger(b.project).folder / "ledger.json"
+    file.write_bytes(b"")
+    [problem] = find_ledger_problems(b.project)
+    repair_ledger(b.project, problem.paths, Backup(b.project))
+    after = sums(b).get_total()
+    assert (after.microcents, after.calls) == (before.microcents, before.calls)
+    assert before.calls == 2 + doubtful
 
 
 def test_a_run_of_an_earlier_version_is_collected_as_before(b: Bench) -> None:

@@ -19,7 +19,12 @@ from logist.agents.clients.answers import ExchangeFailure, ModelAnswer
 from logist.agents.courier import booking, shared_limits
 from logist.agents.courier.reporting import ProgressReport
 from logist.agents.courier.request_texts import RequestTexts
-from logist.agents.courier.reservations import ExchangeLedger, name_gate_call, settle_saved_reply
+from logist.agents.courier.reservations import (
+    ExchangeLedger,
+    name_gate_call,
+    read_changed_limits,
+    settle_saved_reply,
+)
 from logist.agents.gate.recorder import Admission, GateEnd, GateRefusal, GateRequest, Reason
 from logist.agents.protocol import GRACE, Ask
 from logist.core.model import ErrorKind, TransportError, Usage
@@ -196,6 +201,9 @@ class GateRecords:
     ) -> Admission | GateRefusal | str:
         """Admit or refuse a request; or return which running calls prevent it."""
         above = self.ask.shares_limits_of
+        changed = read_changed_limits(self.job.inflight) if self.ledger is not None else None
+        if changed is not None:
+            self.ledger, self.rates = changed
         # One lock for all jobs of the family, from reading what is left until the request is on disk.
         with shared_limits.reserve_shared_limits(self._jobs_dir(), self.job.id, above) as shared:
             if shared_limits.is_dropped(self._jobs_dir(), self.job.id, above):

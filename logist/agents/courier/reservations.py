@@ -15,6 +15,8 @@ from logist.core.money import money
 from logist.core.money.budgets import NOTHING, BookedCall, Cap, Cost, SharedBudget, Sums, list_caps
 from logist.errors import Damaged
 from logist.quick_dataclass import dataclass
+from logist.store import inflight
+from logist.store.call_rates import CallRates
 from logist.store.ledger import BudgetRefusal, Ledger
 from logist.timestamps import find_local_day, format_utc
 
@@ -112,6 +114,18 @@ class ExchangeLedger:
         """Book what exchange `k` has cost, unless that is booked already."""
         costs = {name_call(self.ask_id, k): count_cost(reply.usage, has_error=reply.error is not None)}
         Ledger(self.folder).settle(costs, format_utc(time.time()))
+
+
+def read_changed_limits(folder: Path) -> tuple[ExchangeLedger, CallRates] | None:
+    """Return the limits of the config, if it has changed since the courier began; None also if they are not valid.
+
+    `folder`: the directory of the exchanges.
+    """
+    limits = inflight.read_limits(folder)
+    if limits is not None:
+        with suppress(KeyError, TypeError, ValueError):
+            return ExchangeLedger.from_json(limits["ledger"]), CallRates.from_json(limits["rates"])
+    return None
 
 
 def settle_saved_reply(ledger: ExchangeLedger | None, k: CallName, reply: Reply) -> None:

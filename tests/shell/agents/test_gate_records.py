@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -298,3 +299,16 @@ def test_a_provider_that_asks_to_wait_is_not_asked_by_the_next_request(make: Mak
     assert (refusal.reason, "429" in refusal.message) == ("busy", True)
     assert ledger_of(records).read().sums[PROJECT].get_total() == Cost(0, 0, 0)
     assert records.find_run_error() is None
+
+
+def test_a_budget_that_changes_during_a_run_applies_to_the_next_request(make: Make) -> None:
+    records = make()
+    admitted(records)
+    assert records.ledger is not None
+    assert records.rates is not None
+    lower = replace(records.ledger, budgets=(SharedBudget("few", "project", calls=1),))
+    limits = {"ledger": lower.to_json(), "rates": records.rates.to_json()}
+    inflight.save_limits(records.job.inflight, limits)
+    records.mark_sent(1)
+    records.end(1, answered())
+    assert refused(records).reason == "budget"

@@ -4,7 +4,8 @@ A step is one answer to a request that offers tools (or to any, as long as none 
 repeated. Requests aside, as for the title of a session, get `ok`. The keys of a step, all optional:
 
 text, usage   the answer; usage is {"input": n, "cached": n, "output": n}
-calls         tools: {"write": [PATH, CONTENT]} or {"shell": LINE}, by whatever tool is offered for it
+calls         tools: {"write": [PATH, CONTENT]} or {"shell": LINE}, by whatever tool is offered for it, or
+              {"tool": [NAME, ARGUMENTS]}
 cut           the answer ends at the limit of the output
 delay         seconds before the answer; it ends with the server
 status, message, code, headers   a refusal in the shape of the format
@@ -43,6 +44,8 @@ class Endpoint:
         """Where the relative paths of `write` lie."""
         self.requests: list[Json] = []
         """`path`, `headers` and `body` of what was asked."""
+        self.answered: list[tuple[int, int, int]] = []
+        """Tokens of each answer: of input, of them cached, and of output."""
         self.taken = 0
         self.offered = False
         self.closing = threading.Event()
@@ -89,11 +92,12 @@ class Endpoint:
             self.requests.append(request)
             if offers and not self.offered:
                 self.offered, self.taken = True, 0  # what came before was aside
-            if self.offered and not offers:
+            step = self.steps[min(self.taken + 1, len(self.steps)) - 1]
+            if not offers and (self.offered or "calls" in step):
                 return len(self.requests), ASIDE
             self.taken += 1
             self.arrived.notify_all()
-            return len(self.requests), self.steps[min(self.taken, len(self.steps)) - 1]
+            return len(self.requests), step
 
 
 class _Server(ThreadingHTTPServer):
@@ -135,6 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
             refusal = wire.error(form, step["status"], step.get("message", "scripted"), step.get("code"))
             return self._send(step["status"], json.dumps(refusal).encode(), step.get("headers", {}))
         said = wire.answer(step, body, model, number, self.endpoint.workspace)
+        self.endpoint.answered.append((said.read, said.cached, said.written))
         if body.get("stream") or path.endswith(":streamGenerateContent"):
             return self._stream(form, said, step.get("close") == "middle")
         return self._send(200, json.dumps(wire.PLAIN[form](said)).encode(), cut=step.get("close") == "middle")

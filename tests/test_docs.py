@@ -121,7 +121,7 @@ def test_only_known_modules_can_connect_to_an_address() -> None:
         for path in (ROOT / "logist").rglob("*.py")
         if connects.search(path.read_text("utf-8"))
     }
-    folders = ("agents/clients/", "agents/sandbox/", "web/")
+    folders = ("agents/clients/", "agents/gate/", "agents/sandbox/", "web/")
     assert sorted(name for name in found if not name.startswith(folders)) == [
         "agents/courier/fork_server.py"
     ]  # a pair of sockets between two processes

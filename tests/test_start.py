@@ -185,7 +185,7 @@ _PARSERS = ("lark", "regex", "ruamel", "logist.core.mermaid", "logist.workflows.
         ),
         (
             ["doctor"],
-            (*_PARSERS, "email", "importlib.metadata", "socket", "logist.jobs.turn.answer_recording"),
+            (*_PARSERS, "email", "importlib.metadata", "logist.jobs.turn.answer_recording"),
         ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -85,7 +86,12 @@ def tools(body: Json) -> dict[str, Json]:
 
 
 def _call(call: Json, offered: dict[str, Json], workspace: str) -> tuple[str, Json]:
-    """`{"write": [PATH, CONTENT]}` or `{"shell": LINE}` as a call of a tool that is offered."""
+    """`{"write": [PATH, CONTENT]}` or `{"shell": LINE}` as a call of a tool that is offered; `{"tool": [NAME, ARGUMENTS]}`
+    as it is.
+    """
+    if "tool" in call:
+        name, arguments = call["tool"]
+        return name, arguments
     if "write" in call:
         path, content = call["write"]
         name = _first(WRITERS, offered)
@@ -204,8 +210,10 @@ def _responses(said: Answer, done: bool = True) -> Json:
 
 
 def _responses_stream(said: Answer) -> Events:
+    numbers = itertools.count()
+
     def event(kind: str, **fields: Any) -> tuple[str, Json]:
-        return kind, {"type": kind, **fields}
+        return kind, {"type": kind, "sequence_number": next(numbers), **fields}
 
     yield event("response.created", response=_responses(said, done=False))
     for index, item in enumerate(_responses_items(said)):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from logist.agents.protocol import AgentWork, CodePaths
-from logist.agents.sandbox import Confinement
+from logist.agents.sandbox import Confinement, GateAccess
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.workspace.files import removal, safe_open
@@ -73,13 +73,17 @@ class Workplace:
         path = os.pathsep.join(self._python_path(work.code))
         return self._build_confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
 
-    def confine_agent(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
-        """Return the same for an agent program, with `more` variables.
+    def confine_agent(
+        self, work: AgentWork, more: Mapping[str, str], gate: GateAccess | None = None
+    ) -> Confinement:
+        """Return the same for an agent program, with `more` variables and the gate that it reaches its model by.
 
         PYTHONPATH is not set: a program that is written in Python and has a key would load modules of the
         workspace instead of its own.
         """
-        return self._build_confinement(work, {**self._code_variables(work.code), **more})
+        proxies = read_gate_proxies(self.environment, network=work.network) if gate else {}
+        variables = {**self._code_variables(work.code), **proxies, **more}
+        return replace(self._build_confinement(work, variables), gate=gate)
 
     def confine_setup(self, work: AgentWork, more: Mapping[str, str], shared: Sequence[Path]) -> Confinement:
         """Return the same for a command that prepares the workspace: it may also
@@ -141,6 +145,7 @@ class Workplace:
 
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 PROXIES = tuple(spelled for name in _PROXIES for spelled in (name, name.lower()))
+_GATE_HOST = "127.0.0.1"
 
 
 def read_proxies(environment: Mapping[str, str]) -> dict[str, str]:
@@ -150,3 +155,11 @@ def read_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     key through it.
     """
     return {name: environment.get(name, "") for name in PROXIES}
+
+
+def read_gate_proxies(environment: Mapping[str, str], *, network: bool) -> dict[str, str]:
+    """Return the proxy variables for an agent program with a gate, which it must reach without a proxy."""
+    proxies = read_proxies(environment if network else {})
+    for name in ("NO_PROXY", "no_proxy"):
+        proxies[name] = ",".join(filter(None, (proxies[name], _GATE_HOST)))
+    return proxies

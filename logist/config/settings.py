@@ -82,6 +82,8 @@ class Settings(Frozen):
     """`model`, `litellm`, `scripted:PATH`, or the name of an agent program."""
     agents: dict[ProgramName, ProgramEntry] = Field(default_factory=dict)
     """The user's own agent programs, by name."""
+    gate: Literal["on", "off"] = "on"
+    """Whether the requests of agent programs go through the gate, which limits what they spend."""
     max_concurrent_agents: Count = 3
     agent_timeout_minutes: Above = 30
     poll_interval_seconds: Above = 5

@@ -324,6 +324,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "providers": ("unknown", {}),
             "agent": (("limited", "str", {"pattern": "^(scripted:.+|[a-z][a-z0-9_-]*)$"}), "model"),
             "agents": ("unknown", {}),
+            "gate": (("choice", "on", "off"), "on"),
             "max_concurrent_agents": (("limited", "int", {"ge": 1}), 3),
             "agent_timeout_minutes": (("limited", "float", {"gt": 0}), 30.0),
             "poll_interval_seconds": (("limited", "float", {"gt": 0}), 5.0),

@@ -106,6 +106,7 @@ class Effect(StrEnum):
 
 SAFE_VALUES: dict[FieldPath, tuple[tuple[Any, ...], Effect]] = {
     ("on_doubt",): (("stuck",), Effect.RUN),
+    ("gate",): (("on",), Effect.RUN),
     ("workspace", "history"): (
         ("none",),
         Effect.SHOW,

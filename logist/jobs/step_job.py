@@ -185,6 +185,7 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
     # Plan before anything is written: an unusable role, model, price or script is only reported.
     turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
+    next_request.warn_without_gate(session.project, turn)
     if turn.sent:
         agent_calls.require_key(session.project, turn.agent, turn.model)
     provider = agent_calls.name_provider_of(session.project, turn.agent, turn.model)
@@ -211,6 +212,9 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
     recorded = _ask_agent(session, prepared, checkpoint)
     if session.project.breakers is not None:
         session.project.breakers.close(provider)
+    error = recorded.response.error
+    if error is not None and error.budget:
+        return _build_cut_off_result(session, recorded, BudgetReached(error, prepared.ask.role))
     return _build_result(session, [recorded], ())
 
 
@@ -453,6 +457,13 @@ def _build_waiting_result(session: Session, wait: ProviderWait) -> CommandResult
     result = _build_result(session, [], (outages.describe_wait(wait),))
     code = AT_A_LIMIT if wait.budget else ProviderError.exit_code
     return replace(result, exit_code=code, wait=wait)
+
+
+def _build_cut_off_result(session: Session, recorded: Interaction, reached: BudgetReached) -> CommandResult:
+    """Return the result of an agent program that reached a budget while it worked: the job waits for the budget."""
+    wait = outages.begin_budget_wait(session, reached)
+    note = f"waiting for {outages.describe_with_message(wait)}; the work so far is kept"
+    return replace(_build_result(session, [recorded], (note,)), exit_code=AT_A_LIMIT)
 
 
 def _list_not_restorable(entry: Interaction) -> list[str]:

@@ -2,6 +2,9 @@
 
 One exchange is one paid call: `<k>.request`, `<k>.sent`, `<k>.response` (k = 1, 2, ...), each present
 only if that much has happened; and `<k>.tools`, the results of the tools that the response calls.
+
+The requests that an agent program makes through the gate have the same files in `gate/`. Several of them may be open at
+once. `<k>.stream` there has the bytes of an answer as far as they have arrived.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import files
 
+GATE = "gate"
+"""The directory of the requests of an agent program, in the directory of exchanges."""
 LIMITS = "limits"
 """The budgets and rate limits of a config that has changed since the courier began; written by the command that waits for it."""
 _MOST_LIMITS = 1 << 22
@@ -41,9 +46,13 @@ class Exchanges(list[Exchange]):
     an error about them can name it.
     """
 
-    def __init__(self, found: Iterable[Exchange] = (), folder: Path | None = None) -> None:
+    def __init__(
+        self, found: Iterable[Exchange] = (), folder: Path | None = None, gate: Iterable[Exchange] = ()
+    ) -> None:
         super().__init__(found)
         self.folder = folder
+        self.gate = list(gate)
+        """The requests of an agent program that went through the gate."""
 
 
 def begin_exchange(folder: Path, k: int, request: JsonObject) -> None:
@@ -112,7 +121,7 @@ def put_back_exchanges(folder: Path, turns: Iterable[tuple[JsonObject, JsonObjec
 
 
 def read_exchanges(folder: Path) -> Exchanges:
-    """Read the exchanges of the directory in order; empty if there is none.
+    """Read the exchanges of the directory in order, and those of its gate; empty if there is none.
     Raises Damaged for an unreadable file.
     """
     try:
@@ -123,7 +132,10 @@ def read_exchanges(folder: Path) -> Exchanges:
     for match in filter(None, map(_NAME.fullmatch, names)):
         parts.setdefault(int(match[1]), set()).add(match[2])
     try:
-        return Exchanges([_read_exchange(folder, k, parts[k]) for k in sorted(parts)], folder)
+        # Before the gate: with a response, the run is over, and the gate has all of its requests.
+        own = [_read_exchange(folder, k, parts[k]) for k in sorted(parts)]
+        gate = read_exchanges(folder / GATE) if GATE in names else ()
+        return Exchanges(own, folder, gate)
     except FileNotFoundError:  # its stepper removed the directory meanwhile
         return read_exchanges(folder)
 

@@ -14,6 +14,7 @@ _VERBS = {
     Activity.ANSWERED: "answered",
     Activity.FAILED: "no answer",
     Activity.RETRYING: "trying again",
+    Activity.WORKING: "working",
     Activity.WAITING: "waiting for",
 }
 

@@ -201,6 +201,14 @@ def test_each_sandbox(kind: sandbox.Kind, detail: str, level: str, fix: str | No
     assert detail in found.message
 
 
+def test_a_sandbox_in_which_agent_programs_need_the_network() -> None:
+    means = sandbox.Means("bubblewrap", ("bubblewrap: /usr/bin/bwrap works",))
+    found = project_checks.describe_sandbox(means, "can't connect it: Operation not permitted")
+    assert (found.level, found.exit_code) == ("warning", 0)
+    assert found.message == "bubblewrap: /usr/bin/bwrap works; can't connect it: Operation not permitted"
+    assert found.fix == "set `network: true` in the roles of agent programs"
+
+
 def test_agent_programs_that_are_installed(tmp_path: Path) -> None:
     assert "no agent program" in project_checks.describe_programs(str(tmp_path)).message
     for name in ("codex", "aider", "codec"):

@@ -234,6 +234,7 @@ def test_a_change_of_what_is_harmless_asks_nothing(desk: Desk, user: dict[str, s
         (MODEL.replace("endpoint: 'https://203.0.113.1/v1', ", ""), "models.far.endpoint", "was removed"),
         (MODEL + "on_stuck: touch pwned\n", "on_stuck", "you haven't allowed this yet"),
         (MODEL + "on_doubt: retry\n", "on_doubt", "you haven't allowed this yet"),
+        (MODEL + "gate: off\n", "gate", "you haven't allowed this yet"),
     ],
 )
 def test_a_change_of_what_is_not_names_the_key_and_why(
@@ -460,7 +461,16 @@ def test_a_project_may_only_lower_the_rate_limits_of_the_user(
 def test_each_setting_is_judged() -> None:
     """A new setting needs trust until it is put into the table; here it has to be put into one of the two lists."""
     sensitive = {
-        *("review.checks", "review.mode", "review.auto_merge", "approval", "on_doubt", "on_stuck", "models"),
+        *(
+            "review.checks",
+            "review.mode",
+            "review.auto_merge",
+            "approval",
+            "on_doubt",
+            "gate",
+            "on_stuck",
+            "models",
+        ),
         *("providers", "model", "review.model"),
         *("notify.stuck", "notify.approval", "notify.halted", "notify.done", "notify.merged"),
         *("notify.queue_empty", "notify.environment"),

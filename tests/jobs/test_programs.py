@@ -1,4 +1,7 @@
-"""Agent programs as workers: a real process, confined, read when it has ended, and judged like any answer."""
+"""Agent programs as workers: a real process, confined, read when it has ended, and judged like any answer.
+
+These programs make no requests, so they work without the gate; `test_gate.py` has those that do.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
@@ -25,6 +28,7 @@ from logist.core.model import (
     ErrorKind,
     Model,
     Permissions,
+    Provider,
     Reply,
     Request,
     Status,
@@ -64,7 +68,12 @@ def program(b: Bench, body: str = "", text: str = "", **entry: object) -> Bench:
         **entry,
     }
     settings = b.project.settings
-    whole = {**settings.model_dump(mode="json"), "agents": {"fake": described}, "agent": "fake"}
+    whole = {
+        **settings.model_dump(mode="json"),
+        "agents": {"fake": described},
+        "agent": "fake",
+        "gate": "off",
+    }
     whole["sandbox"]["readable"] = [str(path.parent)]
     b.change(agent="fake", settings=type(settings).model_validate_json(json.dumps(whole)))
     return b
@@ -320,8 +329,10 @@ class ThirdParty:
     metered: bool = True
     name: str = "odd"
     executable: str = "odd"
+    runs: list[Run] = field(default_factory=list)
 
     def invocation(self, run: Run) -> Invocation:
+        self.runs.append(run)
         return Invocation(("odd",), {})
 
     def read(self, finished: Finished) -> Any:
@@ -347,6 +358,33 @@ def ran(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Repl
         return Reply.model_validate(job.read_exchanges()[0].response)
 
     return run
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_a_program_has_a_limit_and_a_key_of_its_own_only_without_a_gate(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch, gate: bool
+) -> None:
+    """By prices of its own, it would end at another cost than the limit, and as a failure."""
+    b = bench()
+    b.create()
+    job, program = b.project.open_job("j"), ThirdParty(Result(text="Done."))
+    monkeypatch.setattr(errand, "load_errand_program", lambda *_: program)
+    monkeypatch.setattr(ProgramErrand, "_start_program", lambda *_: ENDED)
+    provider = Provider(name="p", base_url="http://127.0.0.1:9/v1", model="m") if gate else None
+    ask = Ask(
+        request=Request(prompt="Do it."),
+        role="Worker",
+        agent="odd",
+        model=PRICED,
+        allowance_microcents=7,
+        provider=provider,
+    )
+    job.begin_exchange(1, {})
+    ProgramErrand(job, ask, KEY, [], Workplace.for_job(job, {})).run()
+    last = program.runs[-1]
+    assert last.allowance_microcents == (None if gate else 7)
+    assert (last.api_key == KEY) is not gate
+    assert (last.model.endpoint is None) is not gate
 
 
 def cost(reply: Reply) -> int:

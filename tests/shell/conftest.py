@@ -1,11 +1,15 @@
-"""What tests of the shell need: the rights of an ordinary owner, whoever runs the tests."""
+"""What tests of the shell need: the rights of an ordinary owner, whoever runs the tests, and an authority for TLS."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests.raw_server import Authority, make_authority
+from tests.shell.sandbox_bench import Bench, open_bench
 
 VERSION = 0x20080522
 OVERRIDING = (1 << 1) | (1 << 2)
@@ -26,3 +30,15 @@ def ordinary_owner() -> Iterator[None]:
     assert libc.capset(header, without) == 0
     yield
     assert libc.capset(header, before) == 0
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """A place for programs under the sandbox of the parameter, without one under bubblewrap."""
+    yield from open_bench(getattr(request, "param", "bubblewrap"), tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that signs the certificates of servers on 127.0.0.1."""
+    return make_authority(tmp_path_factory.mktemp("authority"))

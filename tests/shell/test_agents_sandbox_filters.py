@@ -38,14 +38,17 @@ IPC = {
 SETPRIORITY, IOPRIO_SET = (141, 140), (251, 30)
 PTRACE, PROCESS_VM_WRITEV, PIDFD_GETFD = (101, 117), (311, 271), (438, 438)
 IOCTL, SOCKET, READ = (16, 29), (41, 198), (0, 63)
+SENDTO, SENDMSG, SENDMMSG = (44, 206), (46, 211), (307, 269)
 OTHER = 4321
 
 pytestmark = pytest.mark.parametrize("machine", MACHINES)
 
 
-def judge(machine: str, numbers: tuple[int, int], *arguments: int, boxed: bool = False) -> int:
-    """The error that a call gets, or ALLOWED; by the four instructions that our filters are made of."""
-    program = filters.build_filter(boxed=boxed, machine=machine)
+def judge(
+    machine: str, numbers: tuple[int, int], *arguments: int, boxed: bool = False, gate: bool = False
+) -> int:
+    """The error that a call gets, or ALLOWED; by the six instructions that our filters are made of."""
+    program = filters.build_filter(boxed=boxed, gate=gate, machine=machine)
     assert program is not None
     padded = (*arguments, *(0,) * (6 - len(arguments)))
     call = struct.pack("<iIQ6Q", numbers[list(MACHINES).index(machine)], MACHINES[machine], 0, *padded)
@@ -60,6 +63,10 @@ def judge(machine: str, numbers: tuple[int, int], *arguments: int, boxed: bool =
             place += if_true if loaded == value else if_false
         elif code == 0x35:
             place += if_true if loaded >= value else if_false
+        elif code == 0x45:
+            place += if_true if loaded & value else if_false
+        elif code == 0x54:
+            loaded &= value
         else:
             assert code == 0x06
             break
@@ -112,9 +119,35 @@ def test_the_rest_is_judged_after_those(machine: str, boxed: bool) -> None:
     assert judge(machine, SOCKET, 2, boxed=boxed) == (ALLOWED if boxed else errno.EACCES)
 
 
+def test_only_tcp_sockets_for_a_program_that_reaches_only_a_gate(machine: str) -> None:
+    stream, datagram, raw = 1, 2, 3
+    not_blocking = 0x800
+    for family in (2, 10):
+        for protocol in (0, 6):
+            assert judge(machine, SOCKET, family, stream | not_blocking, protocol, gate=True) == ALLOWED
+        for other in (132, 262):  # SCTP and MPTCP
+            assert judge(machine, SOCKET, family, stream, other, gate=True) == errno.EACCES
+        for kind in (datagram, raw, raw | not_blocking):
+            assert judge(machine, SOCKET, family, kind, 0, gate=True) == errno.EACCES
+    assert judge(machine, SOCKET, 16, raw, 0, gate=True) == ALLOWED
+    assert judge(machine, SOCKET, 16, raw, 9, gate=True) == errno.EACCES
+    for family in (1, 17, 40):
+        assert judge(machine, SOCKET, family, stream, 0, gate=True) == errno.EACCES
+    assert judge(machine, READ, 7, gate=True) == ALLOWED
+
+
+def test_no_connection_by_sending_where_a_gate_is_all_that_is_reached(machine: str) -> None:
+    fast_open, no_signal = 0x20000000, 0x4000
+    for call, before in ((SENDTO, 3), (SENDMSG, 2), (SENDMMSG, 3)):
+        arguments = (7,) * before
+        assert judge(machine, call, *arguments, no_signal, gate=True) == ALLOWED
+        assert judge(machine, call, *arguments, no_signal | fast_open, gate=True) == errno.EPERM
+        assert judge(machine, call, *arguments, fast_open) == ALLOWED
+
+
 def test_one_instruction_too_far_would_be_refused_by_the_kernel(machine: str) -> None:
-    for boxed in (True, False):
-        program = filters.build_filter(boxed=boxed, machine=machine)
+    for boxed, gate in ((True, False), (False, False), (False, True)):
+        program = filters.build_filter(boxed=boxed, gate=gate, machine=machine)
         assert program is not None
         lines = list(struct.iter_unpack("HBBI", program))
         assert len(lines) < 4096

@@ -4,6 +4,7 @@ remains.
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import time
@@ -50,6 +51,33 @@ CUT_AS_REFUSED = ("aider",)
 SILENT_CUT = ("gemini",)
 """Programs that do not report that an answer was cut."""
 TOOLLESS = ("llm", "aider")
+HALTED = 7
+"""The exit code of a step that reached a limit."""
+_LOOK = '(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; grep -rs . "$HOME") > seen.txt 2>&1'
+LOOK = f"echo {base64.b64encode(_LOOK.encode()).decode()} | base64 -d | sh"
+"""A command that reads what a program can know about its key; some programs refuse one that names other
+directories, or one with `$( )`."""
+PROVIDED = (
+    ("claude", "anthropic/claude-sonnet-4-5"),
+    ("codex", "openai/gpt-5-codex"),
+    ("gemini", "gemini/gemini-2.5-pro"),
+    ("goose", "openai/gpt-5"),
+    ("opencode", "gemini/gemini-2.5-flash"),
+    ("aider", "anthropic/claude-sonnet-4-5"),
+    ("aider", "gemini/gemini-2.5-flash"),
+    ("mini", "anthropic/claude-sonnet-4-5"),
+    ("mini", "gemini/gemini-2.5-pro"),
+)
+"""Models that programs call without an `endpoint`, by their provider: some use its own format then, some another one."""
+PATHS = {"anthropic": "", "gemini": "/v1beta/openai", "openai": "/v1"}
+"""The paths of the providers' own addresses."""
+SUBAGENT = {"subagent_type": "Explore", "description": "look", "prompt": "Look around.", "model": "haiku"}
+"""A task for which Claude Code wants another model than that of the step."""
+INPUT_PRICE, OUTPUT_PRICE = 50, 200
+"""Of the models of a `World`, in microcents for a token; cached ones cost the same."""
+CENTS = 10
+NEARLY_ALL = {"input": 195_000, "output": 50}
+"""Leaves too little of that many cents for any further request."""
 
 
 class Came(NamedTuple):
@@ -82,6 +110,19 @@ def program_case(name: str) -> Callable[[Run], None]:
             run.check(list(stopped(run.scratch / f"{name}-stopped", place, name)), f"{name}/stopped")
 
     return case
+
+
+def gate_case(run: Run) -> None:
+    """Every program, when the gate lets no more requests pass; and with models that have no `endpoint`."""
+    for name in RECIPES if run.full else SLICE:
+        run.say(f"  {name}/capped")
+        place = agent_bench.installed(name)
+        run.check(list(capped(run.scratch / f"{name}-capped", place, name)), f"{name}/capped")
+    for name, model in PROVIDED if run.full else PROVIDED[:1]:
+        run.say(f"  {name}/{model}")
+        place = agent_bench.installed(name)
+        scratch = run.scratch / f"{name}-{model.replace('/', '-')}"
+        run.check(list(provided(scratch, place, name, model)), f"{name}/{model}")
 
 
 def once(scratch: Path, place: Place, name: str, what: str, short: float) -> Came:
@@ -156,11 +197,74 @@ def stopped(scratch: Path, place: Place, name: str) -> Iterator[str]:
 
 
 def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
-    """A job with this agent: the courier runs it in the sandbox, its usage is recorded, and the job waits for
-    approval.
+    """A job with this agent: the courier runs it in the sandbox and its requests through the gate, its exact cost is
+    recorded, it never has the key, and the job waits for approval.
     """
-    scratch.mkdir()
     steps = agent_captures.ok(name) if name != "llm" else [{"text": command(), "usage": agent_captures.USAGE}]
+    if name not in TOOLLESS:
+        steps = [{"calls": [{"shell": LOOK}]}, *steps]
+    if name == "claude":
+        steps = [{"calls": [{"tool": ["Task", SUBAGENT]}]}, {"text": "An empty directory."}, *steps]
+    world, endpoint, said = _step(scratch, place, name, steps)
+    if [code for code, _ in said] != [0, APPROVAL]:
+        yield f"it does not reach approval: {said}"
+        return
+    yield from _misbooked(world, endpoint, "gate")
+    if name != "llm" and not (world.folder / "workspace" / "hello.txt").exists():
+        yield "the file was not written"
+    if name not in TOOLLESS and "LOGIST_RUN_ID" not in _read(world.folder / "workspace" / "seen.txt"):
+        yield "it did not look for the key"
+    if any(KEY.encode() in path.read_bytes() for path in world.folder.rglob("*") if path.is_file()):
+        yield "the key lies in the job"
+
+
+def capped(scratch: Path, place: Place, name: str) -> Iterator[str]:
+    """The job has nearly nothing left after the first answer: the program gets no second one, and ends; the job halts,
+    with the work and the exact cost.
+    """
+    steps = [agent_captures.WRITES | {"usage": NEARLY_ALL}, agent_captures.SAYS]
+    cents = 0.01 if name in TOOLLESS else CENTS  # these make only one request
+    world, endpoint, said = _step(scratch, place, name, steps, f"limits:\n  cost_threshold: {cents}\n")
+    if [code for code, _ in said] != [0, HALTED]:
+        yield f"it does not halt: {said}"
+        return
+    if endpoint.taken != (0 if name in TOOLLESS else 1):
+        yield f"{endpoint.taken} requests were answered"
+    if name not in TOOLLESS:
+        yield from _misbooked(world, endpoint, "gate")
+        if not (world.folder / "workspace" / "hello.txt").exists():
+            yield "its work is lost"
+
+
+def provided(scratch: Path, place: Place, name: str, model: str) -> Iterator[str]:
+    """The model has no `endpoint`: the gate finds the address of its provider, in the format that the program uses."""
+    world, endpoint, said = _step(scratch, place, name, agent_captures.ok(name), provided_model=model)
+    if [code for code, _ in said] != [0, APPROVAL]:
+        yield f"it does not reach approval: {said}"
+        return
+    yield from _misbooked(world, endpoint, "gate")
+
+
+def _configure_provider(base: str, model: str) -> str:
+    """Return the settings of a model without an endpoint, whose provider is at `base`."""
+    provider = model.partition("/")[0]
+    entry = {"provider_model": model, "api_key_env": "MY_MODEL", "input_price": 0.5, "output_price": 2.0}
+    protocol = "anthropic" if provider == "anthropic" else "openai"
+    address = {"base_url": base + PATHS[provider], "api_key_env": "MY_MODEL", "protocol": protocol}
+    settings = {"model": "m", "models": {"m": entry}, "providers": {provider: address}}
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())
+
+
+def _step(
+    scratch: Path,
+    place: Place,
+    name: str,
+    steps: list[dict[str, Any]],
+    settings: str = "",
+    provided_model: str = "",
+) -> tuple[World, Endpoint, list[tuple[int, str]]]:
+    """Create a job for this agent and do its step; return also what both commands said."""
+    scratch.mkdir()
     with Endpoint(*steps, workspace=str(scratch / "w/.logist/jobs/j/workspace")) as endpoint:
         world = World.made(scratch / "w").paid_by(endpoint.url, None)
         config = (
@@ -168,7 +272,10 @@ def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
         )  # settings of a project need trust
         config.parent.mkdir(parents=True, exist_ok=True)
         readable = json.dumps([str(root) for root in place.roots])
-        more = f"agent: {name}\nreview: false\nsandbox:\n  readable: {readable}\n"
+        more = f"agent: {name}\nreview: false\nsandbox:\n  readable: {readable}\n{settings}"
+        if provided_model:
+            more += _configure_provider(endpoint.base, provided_model)
+            (world.home / "config.yaml").write_text("", "utf-8")
         config.write_text(more, "utf-8")
         env = world.env | {"PATH": place.path}
         codes = [
@@ -178,19 +285,29 @@ def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
                 ("job", "step", "j"),
             )
         ]
-        said = [(done.returncode, done.stderr.decode("utf-8", "replace")[-300:]) for done in codes]
-    if [code for code, _ in said] != [0, APPROVAL]:
-        yield f"it does not reach approval: {said}"
-        return
-    entry = world.history()[-1]
-    booked = entry["usage"].get("cost_microcents", 0) + 1_000_000 * entry["usage"].get("cost_cents", 0)
-    if booked <= 0 or entry["usage"].get("source") != "provider":
-        yield f"it is booked as {entry['usage']}"
-    if name != "llm" and not (world.folder / "workspace" / "hello.txt").exists():
-        yield "the file was not written"
-    held = KEY.encode()
-    if any(held in path.read_bytes() for path in world.folder.rglob("*") if path.is_file()):
-        yield "the key lies in the job"
+    return (
+        world,
+        endpoint,
+        [(done.returncode, done.stderr.decode("utf-8", "replace")[-300:]) for done in codes],
+    )
+
+
+def _misbooked(world: World, endpoint: Endpoint, source: str) -> Iterator[str]:
+    """Yield what differs between the requests that the endpoint answered and those that were recorded."""
+    usage = world.history()[-1]["usage"]
+    booked = usage.get("cost_microcents", 0) + 1_000_000 * usage.get("cost_cents", 0)
+    exact = sum(read * INPUT_PRICE + written * OUTPUT_PRICE for read, _, written in endpoint.answered)
+    if (booked, usage.get("source"), usage.get("calls")) != (exact, source, len(endpoint.answered)):
+        yield f"{len(endpoint.answered)} requests that cost {exact} are booked as {usage}"
+    models = {request["body"].get("model") or request["path"] for request in endpoint.requests}
+    if len(models) != 1:
+        yield f"it asked several models: {models}"
+    if not all(any(KEY in value for value in request["headers"].values()) for request in endpoint.requests):
+        yield "a request without the key of the model"
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8", "replace") if path.exists() else ""
 
 
 def _run(
@@ -262,4 +379,7 @@ def _processes(file: str) -> Iterator[tuple[str, str]]:
             continue
 
 
-CASES = tuple(Case(name, "runs", 13 if name in TOOLLESS else 14, program_case(name)) for name in RECIPES)
+CASES = (
+    *(Case(name, "runs", 13 if name in TOOLLESS else 14, program_case(name)) for name in RECIPES),
+    Case("gate", "runs", len(RECIPES) + len(PROVIDED), gate_case),
+)

@@ -22,6 +22,9 @@ MAX_COUNT = 1_000_000_000
 CALL_COST = 64
 """Characters that each call counts for in addition to its text: its overhead in memory and in files."""
 
+PIECE_COST = 64
+"""Characters that each piece of the arguments of a call counts for, while the answer arrives."""
+
 LONGEST_RETRY_AFTER = 366 * 86400.0
 """Seconds of a `Retry-After` that are kept; it may be infinite."""
 
@@ -90,7 +93,9 @@ class Client(Protocol):
 class CallPieces:
     """The tools that a model calls, joined from the pieces of a stream; the first `MAX_CALLS` are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        """`most`: the characters of all arguments that are kept, for a record of them; None: all."""
+        self._room = most
         self._named: dict[int, tuple[str, str]] = {}
         self._arguments: dict[int, list[str]] = {}
         self._extra_contents: dict[int, str] = {}
@@ -103,8 +108,17 @@ class CallPieces:
         size = len(arguments) + sum(map(len, id_and_name)) - sum(map(len, before))
         if known is not None or len(self._named) < MAX_CALLS:
             self._named[index] = id_and_name
-            self._arguments.setdefault(index, []).append(arguments)
+            pieces = self._arguments.setdefault(index, [])
+            if kept := self._limit(arguments):
+                pieces.append(kept)
         return size if known is not None else size + CALL_COST
+
+    def _limit(self, arguments: str) -> str:
+        if self._room is None:
+            return arguments
+        kept = arguments[: self._room]
+        self._room = max(0, self._room - len(arguments) - PIECE_COST)
+        return kept
 
     def add_extra_content(self, index: int, content: str) -> int:
         """Add what the provider wants back with the call at `index`, once; return how many characters it counts for."""

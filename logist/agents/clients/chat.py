@@ -10,7 +10,7 @@ from typing import Any
 
 from logist.agents.clients.answers import CallPieces, Tokens, parse_count, require_text
 from logist.agents.protocol import Ask, Sending
-from logist.core.model import Call, JsonObject
+from logist.core.model import Call, JsonObject, Provider
 
 _LIMIT_FIELDS = {"openai": "max_completion_tokens", "groq": "max_completion_tokens"}
 """Providers that renamed `max_tokens`; servers that imitate them know only the old name."""
@@ -38,17 +38,13 @@ def build_body(ask: Ask, sending: Sending) -> JsonObject:
     provider = ask.provider
     assert provider is not None
     is_own_address = ask.model.endpoint is None
-    limit = _LIMIT_FIELDS.get(provider.name, "max_tokens") if is_own_address else "max_tokens"
     body: JsonObject = {
         "model": provider.model,
         "messages": list(sending.messages),
-        limit: sending.max_output_tokens,
+        get_limit_field(ask): sending.max_output_tokens,
         "stream": True,
+        **ask_for_usage(provider),
     }
-    if provider.name not in _NO_STREAM_OPTIONS:
-        body["stream_options"] = {"include_usage": True}
-    if provider.name in _ASKED_FOR_USAGE:
-        body["usage"] = {"include": True}
     if sending.tools:
         body["tools"] = list(sending.tools)
         body["tool_choice"] = "auto" if sending.may_call else "none"
@@ -62,15 +58,32 @@ def build_body(ask: Ask, sending: Sending) -> JsonObject:
     return body
 
 
+def get_limit_field(ask: Ask) -> str:
+    """Return the name of the field with the limit of the answer."""
+    assert ask.provider is not None
+    return _LIMIT_FIELDS.get(ask.provider.name, "max_tokens") if ask.model.endpoint is None else "max_tokens"
+
+
+def ask_for_usage(provider: Provider) -> JsonObject:
+    """Return the fields with which the provider reports the usage of a streamed answer."""
+    fields: JsonObject = {}
+    if provider.name not in _NO_STREAM_OPTIONS:
+        fields["stream_options"] = {"include_usage": True}
+    if provider.name in _ASKED_FOR_USAGE:
+        fields["usage"] = {"include": True}
+    return fields
+
+
 class ChatReader:
     """Reads the chunks of a chat completion."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_calls: int | None = None) -> None:
+        """`longest_calls`: the characters of the arguments of calls that are kept; None: all."""
         self.finish: str | None = None
         self.is_over = False  # the stream ends with `[DONE]`
         self.error: str | None = None
         self.is_recognized = False
-        self._calls = CallPieces()
+        self._calls = CallPieces(longest_calls)
         self._calls_size = 0
         self._places: dict[int, int] = {}
         """For each index of the provider, the index of the call that its pieces belong to now."""
@@ -143,7 +156,7 @@ class ChatReader:
             self._add_count("reasoning", completion.get("reasoning_tokens"))
         except (ValueError, AttributeError):
             self._has_odd_usage = True
-        cost = _get_cost(usage)
+        cost = read_cost(usage)
         self._cost = self._cost if cost is None else cost
 
     def _add_count(self, name: str, value: Any) -> None:
@@ -182,7 +195,7 @@ class ChatReader:
             self.finish = require_text(reason)
 
 
-def _get_cost(usage: JsonObject) -> int | None:
+def read_cost(usage: JsonObject) -> int | None:
     """Return the cost in microcents that the provider reports in US dollars, as OpenRouter does."""
     cost: Any = usage.get("cost")
     if not isinstance(cost, int | float) or isinstance(cost, bool) or not 0 <= cost < 1e9:

@@ -32,6 +32,7 @@ from logist.agents.clients.answers import (
     make_failure,
     parse_seconds,
 )
+from logist.agents.clients.event_stream import EventSplitter
 from logist.agents.protocol import Ask, Sending
 from logist.config.environment import Environment
 from logist.core.model import Call, ErrorKind, JsonObject
@@ -56,9 +57,6 @@ _ABOUT_MODELS = re.compile(r"\bmodels?\b", re.IGNORECASE)
 _ABOUT_VERSIONS = re.compile(r"\bversion\b", re.IGNORECASE)
 _TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.DOTALL | re.IGNORECASE)
-_LINE_COST = 64
-"""Bytes that each line of an event counts for in addition to its text: its overhead in memory."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _USER = re.compile(r"(?<=//)[^/?#]*@")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\x9f\s\ud800-\udfff]+")
 
@@ -115,7 +113,7 @@ class DirectClient:
             messages.MessageReader() if ask.provider.protocol == "anthropic" else chat.ChatReader()
         )
         secrets = [api_key] if api_key else []
-        exchange = _Exchange(ask, _build_request(ask, sending, api_key), reader, on_text, secrets)
+        exchange = HttpExchange(ask, _build_request(ask, sending, api_key), reader, on_text, secrets)
         answer = exchange.run(timeout)
         return _take_form(answer, sending, on_text) if sending.form else answer
 
@@ -146,8 +144,8 @@ def _build_request(ask: Ask, sending: Sending, api_key: str | None) -> HttpReque
 
 
 @dataclass
-class _Exchange:
-    """One request and its answer."""
+class HttpExchange:
+    """One request and its answer; also knows what the failures of another one with the same provider mean."""
 
     ask: Ask
     request: HttpRequest
@@ -169,21 +167,21 @@ class _Exchange:
         try:
             body = json.dumps(self.request.body, ensure_ascii=False).encode("utf-8", "replace")
             with (
-                httpx.Client(verify=_get_tls(self.request.url), timeout=limits) as client,
+                httpx.Client(verify=get_tls(self.request.url), timeout=limits) as client,
                 client.stream(
                     "POST", self.request.url, headers=self.request.headers, content=body
                 ) as response,
             ):
-                self.status = _describe_status(response.status_code)
+                self.status = describe_status(response.status_code)
                 if not response.is_success:
                     return ModelAnswer(failure=self._read_refusal(response))
                 self.has_begun = True
                 self._read_answer(response)
         except Exception as error:  # noqa: BLE001  a server can send anything; `answers.Client` never raises
             if self.reader.finish is None:
-                return ModelAnswer(failure=self._classify_error(error))
+                return ModelAnswer(failure=self.classify_error(error))
             # The answer is complete; only what follows it, as its usage, is missing.
-        return self._build_answer()
+        return self.build_answer()
 
     def _read_answer(self, response: httpx.Response) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -218,7 +216,8 @@ class _Exchange:
             self.reader.finish = None
             raise OverflowError(f"the answer is longer than {MAX_TEXT:,} characters")
 
-    def _build_answer(self) -> ModelAnswer:
+    def build_answer(self) -> ModelAnswer:
+        """Return the answer that the reader has read, or why it isn't complete."""
         reader = self.reader
         if reader.error is not None:
             message = f"the answer ended with an error: {self._clean(reader.error)}"
@@ -229,11 +228,15 @@ class _Exchange:
         return ModelAnswer(tokens=reader.get_tokens(), finish=reader.finish, calls=reader.list_calls())
 
     def _read_refusal(self, response: httpx.Response) -> ExchangeFailure:
-        status = response.status_code
         try:
             said = b"".join(_cut_bytes(response.iter_bytes(), ERROR_BYTES)).decode("utf-8", "replace")
         except httpx.HTTPError:
             said = ""
+        return self.classify_refusal(response, said)
+
+    def classify_refusal(self, response: httpx.Response, said: str) -> ExchangeFailure:
+        """Return the failure for an answer with another status than success; `said`: the begin of its body."""
+        status = response.status_code
         message = self.status
         if status in _REDIRECTS:
             target = _describe_address(str(response.headers.get("location", "")))
@@ -292,7 +295,8 @@ class _Exchange:
         advice = self._advise_about_address(f"providers.{self.ask.provider.name}.protocol")
         return f"{self.status}: nothing in the answer is of the protocol `{protocol}`; {advice}"
 
-    def _classify_error(self, error: Exception) -> ExchangeFailure:
+    def classify_error(self, error: Exception) -> ExchangeFailure:
+        """Return the failure for an exception, by whether the answer had begun."""
         detail = self._clean(str(error)) or type(error).__name__
         if self.has_begun and not isinstance(error, httpx.HTTPError | NotAnAnswer | OverflowError):
             unexpected = f"the answer has an unexpected form ({type(error).__name__}: {detail})"
@@ -342,9 +346,9 @@ class NotAnAnswer(Exception):
 
 def preload() -> None:
     """Load what a call needs besides the imports, for the fork server: nothing is sent."""
-    _get_tls("https://")
-    _get_tls("http://")
-    with httpx.Client(transport=httpx.MockTransport(_answer_nothing), verify=_get_tls("http://")) as client:
+    get_tls("https://")
+    get_tls("http://")
+    with httpx.Client(transport=httpx.MockTransport(_answer_nothing), verify=get_tls("http://")) as client:
         client.post("http://localhost/", json={}, headers={"accept": "text/event-stream"})
     for encoding in ("idna", "utf-16-le"):
         "".encode(encoding)
@@ -354,7 +358,8 @@ def _answer_nothing(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, stream=httpx.ByteStream(b""))
 
 
-def _get_tls(url: str) -> ssl.SSLContext:
+def get_tls(url: str) -> ssl.SSLContext:
+    """Return the certificates to trust at an address."""
     known = Environment.from_process().build_child_environment()
     if not url.startswith("https:") and not known.keys() & {"HTTP_PROXY", "http_proxy"}:
         return _create_empty_tls()
@@ -383,42 +388,11 @@ def _create_tls(file: str | None, directory: str | None) -> ssl.SSLContext:
 
 def iter_events(pieces: Iterator[bytes]) -> Iterator[str]:
     """Yield the data of each server-sent event; comments, other fields and events without data are skipped."""
-    data: list[str] = []
-    size = 0
-    for line in itertools.chain(_iter_lines(pieces), [b""]):
-        if line.startswith(b"data:"):
-            size += len(line) + _LINE_COST
-            if size > MAX_EVENT:
-                raise OverflowError(f"an event is longer than {MAX_EVENT:,} bytes")
-            data.append(line[5:].decode("utf-8", "replace").removeprefix(" "))
-        elif not line:
-            if event := "\n".join(data).strip("\n"):
-                yield event
-            data, size = [], 0
-
-
-def _iter_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield lines without their ends, which are LF, CR or CRLF."""
-    begun = bytearray()
-    after_return = False
-    is_first = True
-    for piece in pieces:
-        for part in piece.splitlines(keepends=True):
-            if after_return and part == b"\n":  # the second half of a CRLF
-                after_return = False
-                continue
-            begun += part
-            after_return = part.endswith(b"\r")
-            if part.endswith((b"\r", b"\n")):
-                line = bytes(begun).rstrip(b"\r\n")
-                yield line.removeprefix(_BYTE_ORDER_MARK) if is_first else line
-                begun.clear()
-                is_first = False
-        if len(begun) > MAX_EVENT:
-            raise OverflowError(f"an event is longer than {MAX_EVENT:,} bytes")
-    if begun:
-        line = bytes(begun)
-        yield line.removeprefix(_BYTE_ORDER_MARK) if is_first else line
+    splitter = EventSplitter(MAX_EVENT)
+    for events in itertools.chain(map(splitter.feed, pieces), [splitter.finish()]):
+        for event in events:
+            if event.data:
+                yield event.data
 
 
 def _parse_object(text: str) -> JsonObject:
@@ -466,7 +440,8 @@ def _get_page_title(page: str) -> str:
     return unescape(title[1] if title else _TAGS.sub(" ", page))
 
 
-def _describe_status(status: int) -> str:
+def describe_status(status: int) -> str:
+    """Return a status with its phrase."""
     return f"{status} {HTTPStatus(status).phrase}" if status in list(HTTPStatus) else str(status)
 
 

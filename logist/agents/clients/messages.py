@@ -109,12 +109,13 @@ def _parse_arguments(text: str) -> JsonObject:
 class MessageReader:
     """Reads the events of a message."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_calls: int | None = None) -> None:
+        """`longest_calls`: the characters of the arguments of calls that are kept; None: all."""
         self.finish: str | None = None
         self.is_over = False
         self.error: str | None = None
         self.is_recognized = False
-        self._calls = CallPieces()
+        self._calls = CallPieces(longest_calls)
         self._calls_size = 0
         self._usage: dict[str, int] = {}
         self._has_odd_usage = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, fields
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -285,6 +285,9 @@ def _classify_exchanges(
     last: Exchange, ask: RecordedAsk, replies: list[Reply], exchanges: Sequence[Exchange]
 ) -> Collected:
     summed = _sum_replies(replies, exchanges) if replies else EMPTY
+    if has_gate(exchanges) and last.sent:
+        # Whatever ended the run, what it has cost is recorded; the program can't continue where it was.
+        return Collected("answered", ask, summed) if replies else _collect_cut_off_run(ask, exchanges)
     if last.response is None and last.sent:
         return Collected("in_doubt", ask, _make_doubtful_reply(exchanges, summed))
     if summed.error is not None and summed.error.kind is ErrorKind.OUTAGE:
@@ -309,6 +312,40 @@ def _classify_exchanges(
     )
 
 
+def has_gate(exchanges: Sequence[Exchange]) -> bool:
+    """Whether these are the files of an agent program whose requests go through the gate."""
+    first = (exchanges[0].request if exchanges else None) or {}
+    return first.get("provider") is not None and first.get("agent", LITELLM) not in MODEL_AGENTS
+
+
+def list_gate_requests(exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
+    """Return the requests of an agent program that went through the gate."""
+    return exchanges.gate if isinstance(exchanges, Exchanges) and has_gate(exchanges) else ()
+
+
+def _collect_cut_off_run(ask: RecordedAsk, exchanges: Sequence[Exchange]) -> Collected:
+    """Return what is known about a run of a program whose courier was killed: the cost of all requests with an answer.
+
+    Requests that were sent and have no answer are in doubt. Without such a request, only the work of the program is cut
+    off.
+    """
+    requests = list_gate_requests(exchanges)
+    replies = [Reply.model_validate(each.response) for each in requests if each.response is not None]
+    usages = [reply.usage for reply in replies]
+    is_doubtful = any(each.sent and each.response is None for each in requests)
+    if is_doubtful:
+        usages.append(booking.book_worst_case(read_reserved(exchanges)))
+        message = "requests of the program were sent, but no answer was saved: they may have been billed"
+    else:
+        message = "the run was cut off; no request was open then, so its cost is known"
+    reply = Reply(
+        usage=booking.sum_gate_usages(usages),
+        error=TransportError(kind=ErrorKind.TRANSIENT, message=message),
+        redactions=sum(reply.redactions for reply in replies),
+    )
+    return Collected("in_doubt" if is_doubtful else "answered", ask, reply)
+
+
 def _apply_end(reply: Reply, end: JsonObject) -> Reply:
     """Return the reply of an ask that ended although the model called tools."""
     kind, message = end["kind"], str(end.get("message", ""))
@@ -331,6 +368,7 @@ def _read_ask(exchanges: Sequence[Exchange]) -> RecordedAsk:
         raise ValueError("a call has no answer, but another call follows it")
     ask = RecordedAsk.read(exchanges[0].request or {})
     booking.book_worst_case(ask.reserved_microcents)
+    sum_reserved(list_gate_requests(exchanges))
     return ask
 
 
@@ -367,9 +405,20 @@ def _make_doubtful_reply(exchanges: Sequence[Exchange], before: Reply) -> Reply:
 
 
 def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
-    """Return the worst-case cost of an exchange in microcents, as recorded before the exchange was sent."""
+    """Return the worst-case cost of an exchange in microcents, as recorded before the exchange was sent.
+
+    For a program with a gate, that of all requests that were sent and have no answer.
+    """
+    if has_gate(exchanges):
+        requests = list_gate_requests(exchanges)
+        return sum_reserved(each for each in requests if each.sent and each.response is None)
     last, first = exchanges[-1].request or {}, exchanges[0].request or {}
     return last.get("reserved_microcents", first.get("reserved_microcents"))
+
+
+def sum_reserved(exchanges: Iterable[Exchange]) -> int:
+    """Sum the worst-case costs of exchanges in microcents; unknown ones are left out."""
+    return sum(int((each.request or {}).get("reserved_microcents") or 0) for each in exchanges)
 
 
 def _count_failures(worked: Sequence[JsonObject]) -> JsonObject | None:

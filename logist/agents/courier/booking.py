@@ -12,8 +12,8 @@ from logist.core.money import money
 from logist.core.money.amounts import MICROCENTS
 from logist.core.secrets.redact import redact
 
-Source = Literal["none", "provider", "worst_case", "steward"]
-LEAST_SURE: tuple[Source, ...] = ("worst_case", "provider")
+Source = Literal["none", "provider", "gate", "worst_case", "steward"]
+LEAST_SURE: tuple[Source, ...] = ("worst_case", "provider", "gate")
 
 LONGEST_MESSAGE = 2000
 """Characters of an error message that are kept."""
@@ -91,7 +91,15 @@ def sum_usages(usages: Sequence[Usage]) -> Usage:
         seconds=round(sum(usage.seconds for usage in usages), 3),
         source=next((source for source in LEAST_SURE if source in sources), "none"),
         reported_microcents=sum(reported) if reported else None,
+        calls=sum(usage.calls for usage in usages),
     )
+
+
+def sum_gate_usages(usages: Sequence[Usage]) -> Usage:
+    """Sum the usage of the requests that an agent program made through the gate."""
+    usage = sum_usages(usages)
+    is_counted = usage.source == "provider"
+    return usage.model_copy(update={"source": "gate" if is_counted else usage.source, "calls": len(usages)})
 
 
 def book_worst_case(reserved_microcents: int | None, seconds: float = 0.0) -> Usage:

@@ -7,23 +7,27 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from logist.agents import sandbox
 from logist.agents.courier import booking
+from logist.agents.courier.gate_records import GateRecords
+from logist.agents.courier.gated_run import LAST_SECONDS, GatedRun
 from logist.agents.courier.reporting import ProgressReport, redact_window
 from logist.agents.courier.reservations import ExchangeLedger, settle_saved_reply
 from logist.agents.programs import live_output
 from logist.agents.programs.finding import load_errand_program
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from logist.agents.protocol import Ask
-from logist.agents.workplace import ARCHIVE, Workplace, read_proxies
-from logist.core.model import ErrorKind, JsonObject, Permissions, Reply, TransportError, Usage
+from logist.agents.workplace import ARCHIVE, Workplace, read_gate_proxies, read_proxies
+from logist.core.model import ErrorKind, JsonObject, Permissions, Provider, Reply, TransportError, Usage
 from logist.core.money import money
 from logist.core.secrets.redact import redact
 from logist.core.text.surrogates import replace_surrogates
-from logist.errors import LogistError
+from logist.errors import Damaged, LogistError
 from logist.store import JobDir
+from logist.store.call_rates import CallRates
 from logist.store.progress import Activity
 
 HEARD = 1 << 14
@@ -49,21 +53,28 @@ class ProgramErrand:
         secrets: list[str],
         place: Workplace,
         ledger: ExchangeLedger | None = None,
+        rates: CallRates | None = None,
     ) -> None:
         self.job, self.ask, self.api_key, self.place, self.ledger = job, ask, api_key, place, ledger
+        self.rates = rates
         self.secrets = [*secrets, api_key] if api_key else secrets
         self.stopped = self.sent = False
         self.redactions = 0
         self.progress = ProgressReport(job.inflight, ask.role, self.secrets)
+        self.gated: GatedRun | None = None
         self.said = live_output.Said()
 
     def run(self) -> None:
         """Run until the outcome is on disk. If the program can't be started, nothing is marked as sent."""
         try:
             agent = load_errand_program(self.ask.agent, self.ask.work.program)
-            invocation = agent.invocation(self._build_run())
+            run = self._build_run()
+            invocation = agent.invocation(run)
+            if self.ask.provider is not None:
+                invocation = self._open_gate(self.ask.provider).build_invocation(agent, run)
             self._write_files(invocation)
         except LogistError as error:
+            self._close_gate()
             self._save_record(self._build_record(_make_failed_reply(str(error))))
             return
         if self.stopped:
@@ -74,9 +85,13 @@ class ProgramErrand:
         began = time.monotonic()
         try:
             ended = self._start_program(invocation)
-        except LogistError as error:  # it never ran
-            self._save_record(self._build_record(_make_failed_reply(str(error))))
+        except LogistError as error:  # it never ran, unless its requests say otherwise
+            self._close_gate(LAST_SECONDS)
+            self._save_record(
+                self._build_record(self._make_unstarted_reply(str(error), time.monotonic() - began))
+            )
             return
+        self._close_gate(LAST_SECONDS)
         seconds = time.monotonic() - began
         finished = self._collect_output(invocation, ended)
         self._archive_output(invocation, finished)
@@ -89,7 +104,9 @@ class ProgramErrand:
         self.stopped = True
 
     def record_failure(self, error: Exception) -> None:
-        """Record that the courier itself failed; if the program was started, the ask stays in doubt."""
+        """Record that the courier itself failed; if the program was started without a gate, the ask stays in doubt."""
+        with suppress(LogistError):
+            self._close_gate()
         if not self.sent:
             self._save_record(self._build_record(_make_failed_reply(f"{type(error).__name__}: {error}")))
 
@@ -105,10 +122,27 @@ class ProgramErrand:
             deadline_seconds=ask.deadline_seconds,
             name=self.job.id,
             role=ask.role,
-            allowance_microcents=ask.allowance_microcents,
+            # With the gate, the program needs no limit of its own: it may use other prices, and stop too early.
+            allowance_microcents=ask.allowance_microcents if ask.provider is None else None,
             path=self.place.environment.get("PATH", "/usr/bin:/bin"),
-            proxies=read_proxies(self.place.environment),
+            proxies=read_proxies(self.place.environment)
+            if ask.provider is None
+            else read_gate_proxies(self.place.environment, network=ask.work.network),
         )
+
+    def _open_gate(self, provider: Provider) -> GatedRun:
+        """Open the gate; from now on, each request is a call of its own."""
+        if self.ledger is not None:
+            with suppress(Damaged):  # the gate refuses the first request
+                self.ledger.release(1)
+        records = GateRecords(self.job, self.ask, self.ledger, self.secrets, self.progress, self.rates)
+        self.gated = GatedRun(self.ask, provider, self.api_key, records)
+        return self.gated
+
+    def _close_gate(self, seconds: float = 0.0) -> None:
+        """Close the gate, if there is one, after its last answers have arrived, at most after `seconds`."""
+        if self.gated is not None:
+            self.gated.close(seconds, lambda: self.stopped)
 
     def _write_files(self, invocation: Invocation) -> None:
         for name, data in invocation.files.items():
@@ -118,7 +152,8 @@ class ProgramErrand:
             path.chmod(0o600)
 
     def _start_program(self, invocation: Invocation) -> sandbox.ProgramEnd:
-        confinement = self.place.confine_agent(self.ask.work, invocation.environment)
+        access = self.gated.access if self.gated else None
+        confinement = self.place.confine_agent(self.ask.work, invocation.environment, access)
         argv: Sequence[str] = invocation.argv
         if self.ask.work.code.programs:  # an agent may have put a program with this name there
             argv, confinement = sandbox.pin_program(argv, confinement, self.place.path)
@@ -140,7 +175,7 @@ class ProgramErrand:
             if said is not None and said != self.said:
                 self.said = said
                 self.progress.report(Activity.WORKING, tool=said.tool, target=said.target, words=said.words)
-        return self.stopped
+        return self.stopped or (self.gated is not None and self.gated.must_end)
 
     def _read_complete_lines(self, name: str) -> str:
         """Return the last complete lines of an output, without secrets."""
@@ -187,22 +222,35 @@ class ProgramErrand:
         except BaseException as error:  # noqa: BLE001  SystemExit too: the program ran, and that is recorded
             message = " ".join(str(error).split())
             reply = _make_failed_reply(f"can't read the agent's output: {type(error).__name__}: {message}")
-            return self._build_record(reply.model_copy(update={"usage": Usage(seconds=seconds)}))
+            usage = self.gated.build_usage(None, seconds) if self.gated else Usage(seconds=seconds)
+            return self._build_record(reply.model_copy(update={"usage": usage}))
         return record
 
     def _build_reply(self, agent: Program, result: Result, seconds: float) -> Reply:
-        usage, warnings = _book_usage(self.ask, result, agent.metered, seconds)
-        denied = tuple(f"{agent.name} refused: {line}" for line in result.denials)
         error = result.error
+        if self.gated is None:
+            usage, warnings = _book_usage(self.ask, result, agent.metered, seconds)
+        else:
+            error = self.gated.choose_error(result)
+            usage = self.gated.build_usage(result.reported_microcents, seconds)
+            warnings = self.gated.find_warnings(usage)
+        denied = tuple(f"{agent.name} refused: {line}" for line in result.denials)
         return Reply(
             text=result.text,
             usage=usage,
             finish=result.finish or (None if error else "stop"),
             error=error,
-            redactions=self.redactions,
+            redactions=self.redactions + (self.gated.records.redactions if self.gated else 0),
             warnings=(*result.warnings, *denied, *warnings),
             session=result.session,
         )
+
+    def _make_unstarted_reply(self, message: str, seconds: float) -> Reply:
+        """Return the reply of a program that could not be started, or whose sandbox was killed while it worked."""
+        if self.gated is None or not self.gated.records.count:
+            return _make_failed_reply(message)
+        error = TransportError(kind=ErrorKind.TRANSIENT, message=message)
+        return Reply(error=error, usage=self.gated.build_usage(None, round(seconds, 3)))
 
     def _build_record(self, reply: Reply) -> JsonObject:
         """Return the reply as it may be written to a file: valid text without
@@ -226,7 +274,8 @@ class ProgramErrand:
 
     def _save_record(self, record: JsonObject) -> None:
         self.job.save_response(1, record)
-        settle_saved_reply(self.ledger, 1, Reply.model_validate(record))
+        if self.gated is None:
+            settle_saved_reply(self.ledger, 1, Reply.model_validate(record))
 
 
 def choose_profile(permissions: Permissions) -> Profile:

@@ -42,7 +42,12 @@ from logist.agents.clients.answers import Client, ExchangeFailure, ModelAnswer, 
 from logist.agents.courier import booking, follow_ups, shared_limits
 from logist.agents.courier.ask_files import ERRORS, Ending
 from logist.agents.courier.reporting import ProgressReport
-from logist.agents.courier.reservations import ExchangeLedger, build_refusal_error, settle_saved_reply
+from logist.agents.courier.reservations import (
+    ExchangeLedger,
+    build_refusal_error,
+    read_changed_limits,
+    settle_saved_reply,
+)
 from logist.agents.courier.tool_turns import AskProgress
 from logist.agents.courier.toolbox import Toolbox, end_by_fault, end_for_unknown_tools, end_out_of_turns
 from logist.agents.protocol import GRACE, Ask, Sending, ToolTurn
@@ -53,7 +58,7 @@ from logist.core.secrets.redact import redact
 from logist.core.text.counts import format_count
 from logist.errors import Damaged, StorageError
 from logist.quick_dataclass import dataclass
-from logist.store import JobDir, inflight
+from logist.store import JobDir
 from logist.store.call_rates import PAUSED, CallRates, CallWait, Permit
 from logist.store.ledger import BudgetRefusal
 from logist.store.progress import Activity
@@ -306,14 +311,9 @@ class Errand:
 
     def _read_changed_limits(self) -> None:
         """Use the budgets and rate limits of the config as it is now; those of before if what is written is not valid."""
-        limits = inflight.read_limits(self.job.inflight)
-        if limits is not None and self.ledger is not None:
-            with suppress(KeyError, TypeError, ValueError):
-                ledger, rates = (
-                    ExchangeLedger.from_json(limits["ledger"]),
-                    CallRates.from_json(limits["rates"]),
-                )
-                self.ledger, self.rates = ledger, rates
+        changed = read_changed_limits(self.job.inflight) if self.ledger is not None else None
+        if changed is not None:
+            self.ledger, self.rates = changed
 
     def _reserve_in_ledger(self, k: int, room: int | None) -> BudgetRefusal | None:
         """Reserve the exchange that comes next in the ledger of the project; with less output, if that is necessary."""

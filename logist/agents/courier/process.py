@@ -196,12 +196,13 @@ def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
     place = Workplace.for_job(job, environment, is_private=runs_programs)
     known = private.get("ledger")
     ledger = None if known is None else ExchangeLedger.from_json(known)
-    arguments = (job, ask, private["api_key"], private["secrets"], place, ledger)
+    limits = private.get("rates")
+    rates = None if limits is None else CallRates.from_json(limits)
+    arguments = (job, ask, private["api_key"], private["secrets"], place, ledger, rates)
     if ask.agent in MODEL_AGENTS:
         from logist.agents.courier.exchange import Errand
 
-        rates = private.get("rates")
-        return Errand(*arguments, None if rates is None else CallRates.from_json(rates))
+        return Errand(*arguments)
     from logist.agents.courier.errand import ProgramErrand
 
     return ProgramErrand(*arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import RLock
 
 from logist.agents.courier import booking
 from logist.core.answer.failed_calls import describe_target
@@ -28,6 +29,8 @@ class ProgressReport:
     def __init__(self, inflight: Path, role: str, secrets: Sequence[str], used: Usage = _NOTHING) -> None:
         """`used`: what earlier couriers of this ask have used."""
         self._secrets = secrets
+        # The requests of an agent program are reported by several threads.
+        self._lock = RLock()
         self._writer = ProgressWriter(inflight, time.time, time.monotonic)
         self._record = ActivityRecord(Activity.BEGUN, role=role)
         self._reported_at = 0.0
@@ -36,19 +39,21 @@ class ProgressReport:
 
     def report(self, activity: Activity, *, tool: str = "", target: str = "", words: str = "") -> None:
         """Write a record; the turn and the amounts are those of the record before."""
-        self._record = self._record._replace(
-            activity=activity.value,
-            tool=self._make_safe(tool),
-            target=self._make_safe(target),
-            words=self._make_safe(words),
-        )
-        self._reported_at = time.monotonic()
-        self._writer.write(self._record)
+        with self._lock:
+            self._record = self._record._replace(
+                activity=activity.value,
+                tool=self._make_safe(tool),
+                target=self._make_safe(target),
+                words=self._make_safe(words),
+            )
+            self._reported_at = time.monotonic()
+            self._writer.write(self._record)
 
     def report_request(self, turn: int, reserved_microcents: int | None) -> None:
         """Report that a request was sent. `reserved_microcents`: its highest possible cost."""
-        self._record = self._record._replace(turn=turn, in_flight_microcents=reserved_microcents or 0)
-        self.report(Activity.ASKED)
+        with self._lock:
+            self._record = self._record._replace(turn=turn, in_flight_microcents=reserved_microcents or 0)
+            self.report(Activity.ASKED)
 
     def report_words(self, pieces: list[str]) -> None:
         """Report the last words of an answer that is arriving, at most once a second."""
@@ -60,11 +65,15 @@ class ProgressReport:
             self.report(Activity.ANSWERING, words=words)
         self._reported_at = time.monotonic()
 
-    def report_answer(self, usage: Usage, *, is_failed: bool) -> None:
-        """Report that an answer is saved, or that there is none."""
-        self._record = self._record._replace(in_flight_microcents=0)
-        self._add_usage(usage)
-        self.report(Activity.FAILED if is_failed else Activity.ANSWERED)
+    def report_answer(self, usage: Usage, *, is_failed: bool, in_flight_microcents: int = 0) -> None:
+        """Report that an answer is saved, or that there is none.
+
+        `in_flight_microcents`: the highest possible cost of the requests that are still open.
+        """
+        with self._lock:
+            self._record = self._record._replace(in_flight_microcents=in_flight_microcents)
+            self._add_usage(usage)
+            self.report(Activity.FAILED if is_failed else Activity.ANSWERED)
 
     def report_call(self, call: Call) -> None:
         """Report that a tool begins to run."""

@@ -12,12 +12,17 @@ from typing import Any
 from logist.agents.protocol import Sending
 from logist.core.model import ErrorKind, JsonObject, Reply, TransportError, Usage
 from logist.core.money import money
-from logist.core.money.budgets import BookedCall, Cap, Cost, SharedBudget, Sums, list_caps
+from logist.core.money.budgets import NOTHING, BookedCall, Cap, Cost, SharedBudget, Sums, list_caps
 from logist.errors import Damaged
 from logist.quick_dataclass import dataclass
+from logist.store import inflight
+from logist.store.call_rates import CallRates
 from logist.store.ledger import BudgetRefusal, Ledger
 from logist.timestamps import find_local_day, format_utc
 
+CallName = int | str
+"""The number of an exchange, or the name of a request that went through the gate: see `name_gate_call`."""
+_GATE_CALL = "gate-"
 SHORT_PAUSE = 5.0
 """Seconds until the next try if only the reservations of running calls prevent a call."""
 
@@ -63,14 +68,14 @@ class ExchangeLedger:
             }
         )
 
-    def build_call(self, k: int, at: float | None = None) -> BookedCall:
+    def build_call(self, k: CallName, at: float | None = None) -> BookedCall:
         """Return exchange `k` as the ledger names it."""
         day = find_local_day(time.time() if at is None else at, self.timezone)
         return BookedCall(
             name_call(self.ask_id, k), self.job, day, self.provider, self.model, self.run, self.tags
         )
 
-    def list_caps(self, k: int, at: float | None = None) -> list[Cap]:
+    def list_caps(self, k: CallName, at: float | None = None) -> list[Cap]:
         """Return the limits that apply to exchange `k`."""
         return list_caps(self.budgets, self.build_call(k, at))
 
@@ -81,14 +86,17 @@ class ExchangeLedger:
 
         `microcents`: None if the price is unknown. `sending`: None if it is unknown how many tokens the call may use.
         """
+        counts_tokens = sending is not None and any(cap.tokens is not None for cap in self.list_caps(k, at))
+        tokens = bound_tokens(sending) if sending is not None and counts_tokens else 0
+        return self.reserve_cost(k, Cost(microcents or 0, tokens, 1), at)
+
+    def reserve_cost(self, k: CallName, cost: Cost, at: float | None = None) -> BudgetRefusal | None:
+        """Reserve the highest possible cost of exchange `k`, durably; return the limit that doesn't allow it."""
         now = time.time() if at is None else at
         call = self.build_call(k, now)
-        caps = list_caps(self.budgets, call)
-        counts_tokens = sending is not None and any(cap.tokens is not None for cap in caps)
-        tokens = bound_tokens(sending) if sending is not None and counts_tokens else 0
-        return Ledger(self.folder).reserve(call, Cost(microcents or 0, tokens, 1), caps, format_utc(now))
+        return Ledger(self.folder).reserve(call, cost, list_caps(self.budgets, call), format_utc(now))
 
-    def find_room(self, k: int) -> int | None:
+    def find_room(self, k: CallName) -> int | None:
         """Return how much exchange `k` may cost, in microcents; None if no budget limits money."""
         caps = [cap for cap in self.list_caps(k) if cap.microcents is not None]
         if not caps:
@@ -98,13 +106,29 @@ class ExchangeLedger:
             (cap.microcents or 0) - sums.get(cap.account, Sums()).get_total().microcents for cap in caps
         )
 
-    def settle(self, k: int, reply: Reply) -> None:
+    def release(self, k: CallName) -> None:
+        """Book that exchange `k` costs nothing, unless its cost is booked already."""
+        Ledger(self.folder).settle({name_call(self.ask_id, k): NOTHING}, format_utc(time.time()))
+
+    def settle(self, k: CallName, reply: Reply) -> None:
         """Book what exchange `k` has cost, unless that is booked already."""
         costs = {name_call(self.ask_id, k): count_cost(reply.usage, has_error=reply.error is not None)}
         Ledger(self.folder).settle(costs, format_utc(time.time()))
 
 
-def settle_saved_reply(ledger: ExchangeLedger | None, k: int, reply: Reply) -> None:
+def read_changed_limits(folder: Path) -> tuple[ExchangeLedger, CallRates] | None:
+    """Return the limits of the config, if it has changed since the courier began; None also if they are not valid.
+
+    `folder`: the directory of the exchanges.
+    """
+    limits = inflight.read_limits(folder)
+    if limits is not None:
+        with suppress(KeyError, TypeError, ValueError):
+            return ExchangeLedger.from_json(limits["ledger"]), CallRates.from_json(limits["rates"])
+    return None
+
+
+def settle_saved_reply(ledger: ExchangeLedger | None, k: CallName, reply: Reply) -> None:
     """Book what exchange `k` has cost, after its reply was saved. A damaged ledger is left to the process that records
     the reply, which settles it, too.
     """
@@ -122,17 +146,31 @@ def name_ask(job: str, after: str | None, sequence: int) -> str:
     return f"{job}/{after.removeprefix('sha256:')[:16] if after else sequence}"
 
 
-def name_call(ask_id: str, k: int) -> str:
+def name_call(ask_id: str, k: CallName) -> str:
     """Return the id of exchange `k`."""
     return f"{ask_id}/{k}"
 
 
+def name_gate_call(k: int) -> str:
+    """Return the name of request `k` of an agent program, in the place of the number of an exchange."""
+    return f"{_GATE_CALL}{k}"
+
+
+def parse_gate_call(name: str) -> int | None:
+    """Return the number of the request that `name_gate_call` named; None for an exchange of another kind."""
+    number = name.removeprefix(_GATE_CALL)
+    return int(number) if number != name and number.isdecimal() else None
+
+
 def count_cost(usage: Usage, *, has_error: bool) -> Cost:
-    """Return the usage of an exchange as budgets count it; a refused request is no call."""
+    """Return the usage of an exchange as budgets count it; a refused request is no call.
+
+    The run of a program with a gate has as many calls as it made requests.
+    """
     return Cost(
         max(0, money.join_cents(usage.cost_cents, usage.cost_microcents)),
         max(0, usage.input_tokens) + max(0, usage.output_tokens),
-        0 if has_error and usage.source == "none" else 1,
+        0 if has_error and usage.source == "none" else max(1, usage.calls),
     )
 
 

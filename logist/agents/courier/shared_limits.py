@@ -244,10 +244,14 @@ def _sum_in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
     `is_at_work`: whether a command or a courier was working on the job before the calls were read.
     """
     try:
+        has_open_gate = calls[-1].response is None and ask_files.has_gate(calls)
+        billed = calls.gate if has_open_gate else calls
         answered = [
-            Usage.model_validate(each.response["usage"]) for each in calls if each.response is not None
+            Usage.model_validate(each.response["usage"]) for each in billed if each.response is not None
         ]
         reserved = ask_files.read_reserved(calls) if calls[-1].response is None else 0
+        if has_open_gate and is_at_work:  # it may send the others at any time
+            reserved = ask_files.sum_reserved(each for each in calls.gate if each.response is None)
         spent = fold.usage_microcents(booking.sum_usages(answered)) if answered else 0
         worst = totals.make_totals(spent + int(reserved or 0), runs=1)
     except (KeyError, TypeError, ValueError) as error:

@@ -24,6 +24,13 @@ _PROFILES = {
     "edit": ("--tools=Read,Grep,Glob,Edit,Write,NotebookEdit", "--permission-mode", "acceptEdits"),
     "full": ("--dangerously-skip-permissions",),
 }
+_OTHER_MODELS = (
+    *(f"ANTHROPIC_DEFAULT_{name}_MODEL" for name in ("HAIKU", "SONNET", "OPUS", "FABLE")),
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+)
+"""The models that it chooses for subagents, plans, titles and fetched pages: the prices of the step's model apply, and
+a gate lets no other model pass."""
 _STOPS = {
     "error_max_budget_usd": "it reached the budget of this step",
     "error_max_turns": "it reached its turn limit",
@@ -42,7 +49,8 @@ class Claude:
         send the key elsewhere.
         """
         base = reach.strip_version(reach.resolve_address(run, self.name, reach.ANTHROPIC))
-        argv = ["claude", "-p", "--output-format", "json", "--model", reach.strip_provider(run.model)]
+        model = reach.strip_provider(run.model)
+        argv = ["claude", "-p", "--output-format", "json", "--model", model]
         argv += [*_PROFILES[run.profile], "--setting-sources", "user", "--strict-mcp-config"]
         if run.allowance_microcents is not None:
             argv += ["--max-budget-usd", reach.format_dollars(run.allowance_microcents)]
@@ -57,6 +65,7 @@ class Claude:
             "DISABLE_AUTOUPDATER": "1",
             "API_TIMEOUT_MS": str(max(1, int(run.deadline_seconds * 1000))),
             "IS_SANDBOX": "1",  # otherwise it refuses to run as root
+            **dict.fromkeys(_OTHER_MODELS, model),
         }
         return Invocation(tuple(argv), environment, stdin=run.prompt.encode("utf-8", "replace"))
 

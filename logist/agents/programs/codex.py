@@ -28,6 +28,7 @@ _SETTINGS = {
     "sandbox_workspace_write.exclude_slash_tmp": True,
     "sandbox_workspace_write.exclude_tmpdir_env_var": True,
     "shell_environment_policy.ignore_default_excludes": False,
+    "web_search": "disabled",  # the provider runs it, and may bill each use
     "analytics.enabled": False,
     "check_for_update_on_startup": False,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import find_document, get_at_path, read_count, text_of
+from logist.agents.programs.output import Json, find_document, get_at_path, read_count, text_of
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.programs.trouble import Heard, build_result, was_cut
 
@@ -16,6 +16,24 @@ _SETTINGS = {
     "telemetry": {"enabled": False},
     "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "maxAttempts": 2},
 }
+
+_OTHER_MODELS = (
+    "base",
+    *(
+        f"chat-compression-{name}"
+        for name in (
+            "default",
+            "2.5-flash",
+            "2.5-flash-lite",
+            "2.5-pro",
+            "3-flash",
+            "3-pro",
+            "3.1-flash-lite",
+        )
+    ),
+    "agent-history-provider-summarizer",
+)
+"""What its settings call the uses of a model. All that are not listed here are based on `base`."""
 
 
 class Gemini:
@@ -36,13 +54,14 @@ class Gemini:
             "GEMINI_TELEMETRY_ENABLED": "false",
             "NO_COLOR": "1",
         }
-        argv = ["gemini", "-m", reach.strip_provider(run.model), "--approval-mode", _MODES[run.profile]]
+        model = reach.strip_provider(run.model)
+        argv = ["gemini", "-m", model, "--approval-mode", _MODES[run.profile]]
         argv += ["--skip-trust", "-o", "json", "-p", ""]
         return Invocation(
             tuple(argv),
             environment,
             stdin=run.prompt.encode("utf-8", "replace"),
-            files={".gemini/settings.json": json.dumps(_SETTINGS).encode()},
+            files={".gemini/settings.json": json.dumps(_SETTINGS | _choose_models(model)).encode()},
         )
 
     def read(self, finished: Finished) -> Result:
@@ -66,6 +85,12 @@ class Gemini:
             denials=_list_denials(get_at_path(output, "stats.tools.byName")),
         )
         return build_result(finished, heard)
+
+
+def _choose_models(model: str) -> Json:
+    """Return the settings by which it uses this model also to summarize, to correct itself and to detect loops."""
+    chosen = [{"match": {"model": name}, "modelConfig": {"model": model}} for name in _OTHER_MODELS]
+    return {"modelConfigs": {"customOverrides": chosen}}
 
 
 def _read_usage(models: object) -> Spent | None:

@@ -7,15 +7,21 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from logist.agents.sandbox import bubblewrap, ending, landlock, launcher, processes, started
-from logist.agents.sandbox.confinement import Confinement, Kind
+from logist.agents.sandbox import bubblewrap, ending, inner_listener, landlock, launcher, processes, started
+from logist.agents.sandbox.confinement import MARKER, Confinement, GateAccess, Kind
 from logist.agents.sandbox.processes import Table
 from logist.agents.sandbox.started import build_limits, reap_process, start_process
 from logist.agents.sandbox.streams import Streams, read_pipe, wait_readable
+from logist.errors import Refused
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import socket
 
 _FIRST_INSIDE = 2
 """The pid of the program in its namespace: pid 1 is the process that reaps orphans there."""
@@ -58,12 +64,19 @@ def start_boxed(
     extra = ["--json-status-fd", str(telling), "--block-fd", str(waiting)]
     command, passed = bubblewrap.build_bubblewrap_command(bwrap, flags, extra)
     command, more = _limit_scopes([*command, executable, *argv[1:]], confinement, marker)
+    boxed = None
     try:
         process = start_process(command, marker, (*passed, *more, telling, waiting), streams)
         boxed = Boxed(process, status)
-        boxed.prepare_sandbox(build_limits(confinement, 0))
+        ready = boxed.prepare_sandbox(build_limits(confinement, 0))
+        if ready and confinement.gate is not None and not confinement.network:
+            boxed.open_gate(confinement.gate, marker)
     except BaseException:
-        os.close(status)
+        if boxed is None:
+            os.close(status)
+        else:  # ended before it is released below, so nothing of the program ever runs
+            boxed.kill()
+            boxed.close()
         raise
     finally:
         os.close(releasing)  # closing the file releases the program too
@@ -127,6 +140,22 @@ class Boxed:
             os.write(filling, b" " * fcntl.fcntl(filling, fcntl.F_GETPIPE_SZ))
         os.close(filling)
         return True
+
+    def open_gate(self, gate: GateAccess, marker: str) -> None:
+        """Let the gate listen inside, before anything of the program runs: so no program can take the port first.
+
+        Raises Refused if the sandbox's network can't be joined.
+        """
+        try:
+            listener = _open_inner_listener(self.init, gate.port, marker)
+        except OSError as error:
+            if not _is_running(self.init, self.process.pid):
+                return  # bubblewrap failed, and says why
+            raise Refused(
+                f"the sandbox can't connect a program without network to its model: {error}",
+                fix="set `network: true` in the role; for details, run: logist doctor",
+            ) from None
+        gate.listen_on(listener)
 
     def has_ended(self) -> bool:
         self._over = self._over or self._detect_end()
@@ -234,6 +263,35 @@ class Boxed:
         if self.init:  # the outer process ended before it, so it is our child now
             processes.reap_children([self.init])
         self.status = self._init_end = self._main_end = None
+
+
+def _open_inner_listener(pid: int, port: int, marker: str) -> socket.socket:
+    """Return a socket that listens on 127.0.0.1 in the network of process `pid`. Raises OSError."""
+    import socket  # noqa: PLC0415 - slow import: only programs with a gate need it
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        argv = [sys.executable, "-I", "-S", inner_listener.__file__, *map(str, (pid, port, theirs.fileno()))]
+        try:
+            done = subprocess.run(
+                argv,
+                env={MARKER: marker},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # Ctrl-C is for Logist
+                timeout=_LONGEST,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"not ready within {_LONGEST:g} seconds") from None
+        if done.returncode:
+            raise OSError(done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}")
+        _, numbers, _, _ = socket.recv_fds(ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if not numbers:  # this process has as many open files as it may have
+            raise OSError("no room for another open file")
+        return socket.socket(fileno=numbers[0])
 
 
 def _is_running(pid: int, parent: int) -> bool:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import socket
 
 Mode = Literal["auto", "required", "off"]
 Kind = Literal["bubblewrap", "landlock", "none"]
 
 MARKER = "LOGIST_RUN_ID"
 """The environment variable that marks the processes of a run, so that leftover ones can be found."""
+
+
+@dataclass(frozen=True)
+class GateAccess:
+    """The spend gate, as a program without network reaches it: at 127.0.0.1 and this port."""
+
+    port: int
+    listen_on: Callable[[socket.socket], None]
+    """Called before the program starts, if it has its own 127.0.0.1: the gate accepts connections on this socket
+    too, and closes it."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,8 @@ class Confinement:
     environment: Mapping[str, str]
     """The complete environment of the program."""
     network: bool = False
+    gate: GateAccess | None = None
+    """What it can reach without `network`; with it, it reaches the same address anyway."""
     readable: tuple[Path, ...] = ()
     """More paths that it may read, such as the installation of a program."""
     shared: tuple[Path, ...] = ()

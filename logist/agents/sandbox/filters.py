@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import platform
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -35,18 +35,26 @@ _IO_URING = (425, 426, 427)
 """io_uring opens sockets without the filtered calls; programs work without io_uring too."""
 _SOCKET = {"x86_64": 41, "aarch64": 198}
 _IOCTL = {"x86_64": 16, "aarch64": 29}
+_SENDING = {"x86_64": {44: 3, 46: 2, 307: 3}, "aarch64": {206: 3, 211: 2, 269: 3}}
+"""sendto, sendmsg and sendmmsg, and which argument has the flags."""
+_FAST_OPEN = 0x20000000
+"""MSG_FASTOPEN: connects while sending, where older versions of Landlock don't check the port."""
 _TYPING = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing into a terminal."""
 _X32 = 0x40000000
 """The bit for the second system call table (x32) on x86_64."""
 
-_LOAD, _EQUAL, _AT_LEAST, _GIVE = 0x20, 0x15, 0x35, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _HAS, _AND, _GIVE = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER, _ARCHITECTURE = 0, 4
 # The numbers of Linux; the module `socket` would be loaded only for them.
 _UNIX = 1
-_INTERNET = (2, 10, 16)
-"""AF_INET, AF_INET6, and AF_NETLINK, with which programs read their network addresses."""
+_INET, _INET6, _NETLINK = 2, 10, 16
+_INTERNET = (_INET, _INET6, _NETLINK)
+"""With AF_NETLINK, programs read their network addresses."""
+_STREAM, _TYPE_MASK = 1, 0xF
+_DEFAULT, _TCP = 0, 6
+"""Protocols; the default one of AF_NETLINK is about addresses and routes."""
 
 Instruction = tuple[int, int, int, int]
 
@@ -56,11 +64,13 @@ def is_supported(machine: str | None = None) -> bool:
     return (machine or platform.machine()) in _AUDIT_ARCH
 
 
-def build_filter(*, boxed: bool, network: bool = False, machine: str | None = None) -> bytes | None:
+def build_filter(
+    *, boxed: bool, network: bool = False, gate: bool = False, machine: str | None = None
+) -> bytes | None:
     """Return the filter in the kernel's format; None on a machine without a table.
 
     `boxed`: whether the program has its own namespaces for network, processes and shared
-    memory.
+    memory. `gate`: it may only make the TCP connections that Landlock allows.
     """
     machine = machine or platform.machine()
     if not is_supported(machine):
@@ -76,7 +86,11 @@ def build_filter(*, boxed: bool, network: bool = False, machine: str | None = No
         for number, kind in _PRIORITY[machine].items():
             lines += _allow_only_with(number, kind, 0)
     lines += _refuse_typing(_IOCTL[machine])
-    lines += _limit_sockets(_SOCKET[machine], _list_families(network=network, boxed=boxed))
+    if gate:
+        lines += _refuse_fast_open(_SENDING[machine])
+        lines += _allow_only_tcp(_SOCKET[machine])
+    else:
+        lines += _limit_sockets(_SOCKET[machine], _list_families(network=network, boxed=boxed))
     lines.append((_GIVE, 0, 0, _ALLOW))
     return b"".join(struct.pack("HBBI", *line) for line in lines)
 
@@ -153,4 +167,32 @@ def _limit_sockets(number: int, allowed: Sequence[int]) -> Iterable[Instruction]
     for family in allowed:
         yield (_EQUAL, 0, 1, family)
         yield (_GIVE, 0, 0, _ALLOW)
+    yield (_GIVE, 0, 0, _ERRNO | errno.EACCES)
+
+
+def _refuse_fast_open(sending: Mapping[int, int]) -> Iterable[Instruction]:
+    for number, argument in sending.items():
+        yield (_LOAD, 0, 0, _NUMBER)
+        yield (_EQUAL, 0, 3, number)
+        yield (_LOAD, 0, 0, _argument_offset(argument))
+        yield (_HAS, 0, 1, _FAST_OPEN)
+        yield (_GIVE, 0, 0, _ERRNO | errno.EPERM)
+
+
+def _allow_only_tcp(number: int) -> Iterable[Instruction]:
+    """Allow sockets for TCP (not MPTCP or SCTP, which Landlock doesn't restrict), and those that read addresses."""
+    yield (_LOAD, 0, 0, _NUMBER)
+    yield (_EQUAL, 0, 13, number)
+    yield (_LOAD, 0, 0, _argument_offset(0))
+    yield (_EQUAL, 7, 0, _NETLINK)
+    yield (_EQUAL, 1, 0, _INET)
+    yield (_EQUAL, 0, 8, _INET6)
+    yield (_LOAD, 0, 0, _argument_offset(1))
+    yield (_AND, 0, 0, _TYPE_MASK)
+    yield (_EQUAL, 0, 5, _STREAM)
+    yield (_LOAD, 0, 0, _argument_offset(2))
+    yield (_EQUAL, 2, 0, _TCP)
+    yield (_LOAD, 0, 0, _argument_offset(2))
+    yield (_EQUAL, 0, 1, _DEFAULT)
+    yield (_GIVE, 0, 0, _ALLOW)
     yield (_GIVE, 0, 0, _ERRNO | errno.EACCES)

@@ -19,13 +19,15 @@ GAPS = (
     "programs can see the names, sizes and times of all files, and when they are used",
     "programs can change the modes, owners, times and attributes of your files outside the workspace",
     "programs can see other processes and their command lines in /proc",
+    "an agent program without network can connect to the port of its gate on every machine",
     "a program that leaves its process group and changes its environment may keep running if Logist is killed",
 )
 """What no version of Landlock with our filter prevents."""
 GAPS_BEFORE = {
     2: "programs can't move files from one directory to another",
     3: "programs can empty your files with truncate(2)",
-    4: "only the system call filter blocks the network; without the filter, nothing does",
+    4: "only the system call filter blocks the network, but not TCP connections of agent programs; without the filter,"
+    " nothing does",
     5: "programs can use every ioctl on device files that they can open",
     6: "programs can send signals to your other processes and, without the filter, use abstract sockets",
 }
@@ -74,7 +76,12 @@ def build_plan(
 ) -> dict[str, object]:
     """Return the launcher's plan for a program that runs under Landlock or unconfined."""
     confined = kind == "landlock"
-    filtered = filters.build_filter(boxed=False, network=confinement.network) if confined else None
+    gate = None if confinement.network else confinement.gate
+    filtered = (
+        filters.build_filter(boxed=False, network=confinement.network, gate=gate is not None)
+        if confined
+        else None
+    )
     return {
         "parent": parent,
         "limits": dict(limits),
@@ -84,6 +91,7 @@ def build_plan(
         "rules": build_rules(confinement, executable) if confined else [],
         "files": True,
         "tcp": not confinement.network,
+        "port": gate.port if gate else 0,
         "filter": filtered.hex() if filtered else "",
         "environment": dict(confinement.environment),
         "executable": executable,
@@ -102,6 +110,7 @@ def build_scope_plan(argv: Sequence[str], *, marker: str, parent: int, version: 
         "rules": [],
         "files": False,
         "tcp": False,
+        "port": 0,
         "filter": "",
         "environment": {MARKER: marker},
         "executable": argv[0],

@@ -22,6 +22,7 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 """System calls of Landlock, the same on every architecture."""
 _VERSION = 1
 _PATH_BENEATH = 1
+_NET_PORT = 2
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE_DIR, REMOVE_FILE, MAKE_CHAR, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8
@@ -31,7 +32,9 @@ _OLDEST = (1 << 13) - 1
 _SINCE = {2: REFER, 3: TRUNCATE, 5: IOCTL_DEV}
 _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 _TCP = 0b11
-_TCP_SINCE = 4
+"""Binding and connecting."""
+_CONNECT = 0b10
+TCP_SINCE = 4
 _SCOPES = 0b11
 """Abstract unix sockets and signals."""
 SCOPES_SINCE = 6
@@ -62,6 +65,10 @@ class _Beneath(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
+class _Port(ctypes.Structure):
+    _fields_ = (("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64))
+
+
 class _Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("lines", ctypes.c_char_p))
 
@@ -77,22 +84,27 @@ def get_file_rights(version: int) -> int:
     return _OLDEST | sum(right for since, right in _SINCE.items() if version >= since)
 
 
-def restrict_access(rules: Sequence[tuple[str, int]], *, version: int, files: bool, tcp: bool) -> None:
-    """Remove all file rights except those in `rules`; with `tcp` also binding and connecting; always the
-    scopes.
+def restrict_access(
+    rules: Sequence[tuple[str, int]], *, version: int, files: bool, tcp: bool, port: int = 0
+) -> None:
+    """Remove all file rights except those in `rules`; with `tcp` also binding and connecting, except connecting
+    to `port`; always the scopes.
     """
     rights = get_file_rights(version) if files else 0
     ruleset = _Ruleset(
         rights,
-        _TCP if tcp and version >= _TCP_SINCE else 0,
+        _TCP if tcp and version >= TCP_SINCE else 0,
         _SCOPES if version >= SCOPES_SINCE else 0,
     )
-    size = 24 if version >= SCOPES_SINCE else 16 if version >= _TCP_SINCE else 8
+    size = 24 if version >= SCOPES_SINCE else 16 if version >= TCP_SINCE else 8
     number = _check_result(
         "landlock", _libc.syscall(CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
     )
     for path, allowed in rules:
         _add_rule(number, path, allowed & rights)
+    if tcp and port and version >= TCP_SINCE:
+        rule = _Port(_CONNECT, port)
+        _check_result(f"port {port}", _libc.syscall(ADD_RULE, number, _NET_PORT, ctypes.byref(rule), 0))
     _check_result("landlock", _libc.syscall(RESTRICT_SELF, number, 0))
     os.close(number)
 
@@ -169,7 +181,13 @@ def _execute_plan(plan: Mapping[str, Any]) -> None:
             _drop_capabilities()
         _check_result("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         if plan["version"]:
-            restrict_access(plan["rules"], version=plan["version"], files=plan["files"], tcp=plan["tcp"])
+            restrict_access(
+                plan["rules"],
+                version=plan["version"],
+                files=plan["files"],
+                tcp=plan["tcp"],
+                port=plan["port"],
+            )
         if plan["filter"]:
             _apply_filter(bytes.fromhex(plan["filter"]))
     # Python ignores both; ignored signals stay ignored across exec, and programs such as `yes | head` rely on

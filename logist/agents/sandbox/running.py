@@ -4,7 +4,9 @@ within its limits, and without leftover processes.
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
@@ -12,12 +14,20 @@ from pathlib import Path
 from typing import Literal
 
 from logist.agents.sandbox import bare, boxed, ending, processes, view
-from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, Mode, ProgramEnd
+from logist.agents.sandbox.confinement import (
+    MARKER,
+    Confinement,
+    GateAccess,
+    Kind,
+    Means,
+    Mode,
+    ProgramEnd,
+)
 from logist.agents.sandbox.probing import detect_sandbox, require_linux
 from logist.agents.sandbox.started import Started
 from logist.agents.sandbox.streams import Streams, create_output_file
 from logist.agents.sandbox.watching import Watch
-from logist.errors import InvalidFile, Refused
+from logist.errors import InvalidFile, LogistError, Refused
 from logist.quick_dataclass import dataclass
 
 GRACE = 3.0
@@ -28,6 +38,9 @@ _KILLED = 15.0
 """Seconds to wait for a killed program; after that, the kernel is blocking it, and waiting stops."""
 _FIRST_TURN, _LONGEST_TURN = 0.001, 0.02
 _A_MOMENT = 0.1
+_TRIAL_SECONDS = 10.0
+_TRIAL_PORT = 8000
+"""Any port: the sandbox has its own."""
 _SHOWN = 2000
 _SHELL = 128
 """A shell's exit status is this plus the number of the signal that ended its last command."""
@@ -93,6 +106,36 @@ def choose_sandbox(mode: Mode) -> Means:
             fix="apt install bubblewrap, or set `sandbox: {mode: auto}`",
         )
     return sandbox
+
+
+def find_gate_problem() -> str | None:
+    """Return why a program without network can't reach a gate in this machine's bubblewrap; None if it can.
+
+    Runs a program that does nothing. The gaps of Landlock are among the details of `detect_sandbox`.
+    """
+    if detect_sandbox().kind != "bubblewrap":
+        return None
+    try:
+        with tempfile.TemporaryDirectory(prefix="logist-trial-") as name:
+            place = Path(name)
+            workspace, home = place / "workspace", place / "home"
+            workspace.mkdir()
+            home.mkdir()
+            gate = GateAccess(_TRIAL_PORT, lambda listener: listener.close())
+            confinement = Confinement(workspace, True, home, {"PATH": os.defpath}, gate=gate)
+            run_program(
+                ["true"],
+                confinement,
+                stdin=b"",
+                stdout=place / "stdout",
+                stderr=place / "stderr",
+                deadline_seconds=_TRIAL_SECONDS,
+                marker=f"trial-{os.urandom(8).hex()}",
+                stop=lambda: False,
+            )
+    except (LogistError, OSError) as error:
+        return error.message if isinstance(error, LogistError) else str(error)
+    return None
 
 
 def _complete_confinement(confinement: Confinement, kind: Kind, marker: str) -> Confinement:

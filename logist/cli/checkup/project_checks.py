@@ -53,6 +53,7 @@ from logist.store.listing import BATCHES
 OLDEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 39)
 INSTALL_SANDBOX = "apt install bubblewrap"
+NETWORK_FOR_PROGRAMS = "set `network: true` in the roles of agent programs"
 LOW = 100_000_000
 """Free bytes below which the check warns."""
 SETTLED = timedelta(minutes=1)
@@ -109,9 +110,14 @@ def _litellm(project: ProjectContext) -> Iterator[Finding]:
     yield Finding("litellm", "ok", f"not installed; only needed for other providers than {known}")
 
 
-def describe_sandbox(found: sandbox.Means) -> Finding:
-    """Report which sandbox confines commands and agent programs, and what it doesn't restrict."""
+def describe_sandbox(found: sandbox.Means, gate_problem: str | None = None) -> Finding:
+    """Report which sandbox confines commands and agent programs, and what it doesn't restrict.
+
+    `gate_problem`: why an agent program can't reach its model in it, if it has no other network access.
+    """
     told = "; ".join(found.details)
+    if found.kind == "bubblewrap" and gate_problem is not None:
+        return warning("sandbox", f"{told}; {gate_problem}", NETWORK_FOR_PROGRAMS)
     if found.kind == "bubblewrap":
         return Finding("sandbox", "ok", told)
     if found.kind == "landlock":
@@ -443,7 +449,9 @@ PROJECT_CHECKS: tuple[HealthCheck[ProjectContext], ...] = (
     HealthCheck("python", _python),
     HealthCheck("git", _git),
     HealthCheck("litellm", _litellm),
-    HealthCheck("sandbox", lambda project: [describe_sandbox(sandbox.detect_sandbox())]),
+    HealthCheck(
+        "sandbox", lambda project: [describe_sandbox(sandbox.detect_sandbox(), sandbox.find_gate_problem())]
+    ),
     HealthCheck("agent programs", lambda project: [describe_programs(_path(project.environment))]),
     HealthCheck("home", _home),
     HealthCheck("jobs", lambda project: [_directory("jobs", project.jobs_dir, "")]),

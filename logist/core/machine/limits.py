@@ -118,7 +118,7 @@ def find_reached_limit_above(shared: Sequence[Shared], needed: int = 0, runs: in
 def program_allowance(room: int, shared: Sequence[Shared], at_once: int, least: int) -> int:
     """Return how much of `room` an agent program may spend, in microcents.
 
-    Logist can't stop a program between two of its calls, so it reserves the complete amount before the program
+    Without the gate, Logist can't stop a program between two of its calls, so it reserves the complete amount before the program
     starts. If several jobs share a limit, each gets a part, so that they can run at the same time. `least` is
     the cost of one call.
     """

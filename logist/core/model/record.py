@@ -14,7 +14,7 @@ from logist.formats import JOB
 class Usage(Extended):
     """What one exchange used; the cost is `cost_cents + cost_microcents / 1,000,000`."""
 
-    _added: ClassVar = frozenset({"cache_write_tokens", "reasoning_tokens"})
+    _added: ClassVar = frozenset({"cache_write_tokens", "reasoning_tokens", "calls"})
 
     input_tokens: int = 0
     """All input tokens, including cached ones."""
@@ -30,10 +30,12 @@ class Usage(Extended):
     cost_microcents: int = 0
     """The fraction of a cent, 0 to 999,999."""
     seconds: float = 0.0
-    source: Open[Literal["none", "provider", "worst_case", "steward"]] = "none"
-    """Where the cost comes from."""
+    source: Open[Literal["none", "provider", "gate", "worst_case", "steward"]] = "none"
+    """Where the cost comes from; `gate`: from the answers of the provider to an agent program."""
     reported_microcents: int | None = None
     """The cost that the provider or an agent program reported; the recorded cost uses the prices of the model."""
+    calls: int = 0
+    """The requests that an agent program made through the gate."""
 
 
 class Totals(Recorded):

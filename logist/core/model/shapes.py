@@ -738,7 +738,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         },
     ),
     "Usage": (
-        ("added", "cache_write_tokens", "reasoning_tokens"),
+        ("added", "cache_write_tokens", "calls", "reasoning_tokens"),
         {
             "input_tokens": ("int", 0),
             "cached_tokens": ("int", 0),
@@ -748,8 +748,9 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "cost_cents": ("int", 0),
             "cost_microcents": ("int", 0),
             "seconds": ("float", 0.0),
-            "source": (("choice", "none", "provider", "worst_case", "steward"), "none"),
+            "source": (("choice", "none", "provider", "gate", "worst_case", "steward"), "none"),
             "reported_microcents": (("optional", "int"), None),
+            "calls": ("int", 0),
         },
     ),
     "Workflow": (

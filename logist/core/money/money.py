@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 __all__ = [
     "bound_tokens",
     "compute_cost",
+    "compute_highest_cost",
     "compute_worst_case",
     "find_cost_difference",
     "fit_output",
+    "fit_output_to_tokens",
     "format_money",
     "has_known_price",
     "is_at_least_as_expensive",
@@ -90,11 +92,15 @@ def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int
     All input counts at the highest price of input, because the content of the cache is unknown, and all output
     at the highest price of output.
     """
-    tokens = bound_tokens(prompt, messages)
-    highest = _find_highest_prices(model, tokens)
+    return compute_highest_cost(model, bound_tokens(prompt, messages), max_output)
+
+
+def compute_highest_cost(model: Model, input_tokens: int, max_output: int) -> int | None:
+    """Return the maximum cost of a request with up to this many input tokens; like `compute_worst_case`."""
+    highest = _find_highest_prices(model, input_tokens)
     if highest is None:
         return None
-    return math.ceil(tokens * highest.input + max(0, max_output) * highest.output)
+    return math.ceil(input_tokens * highest.input + max(0, max_output) * highest.output)
 
 
 def fit_output(
@@ -105,11 +111,17 @@ def fit_output(
     None if that is less than `minimum` (or less than `wanted`, if `wanted` is smaller), or if the price is
     unknown.
     """
-    tokens = bound_tokens(prompt, messages)
-    highest = _find_highest_prices(model, tokens)
+    return fit_output_to_tokens(model, bound_tokens(prompt, messages), wanted, left_microcents, minimum)
+
+
+def fit_output_to_tokens(
+    model: Model, input_tokens: int, wanted: int, left_microcents: int, minimum: int
+) -> int | None:
+    """Return the largest output for a request with up to this many input tokens; like `fit_output`."""
+    highest = _find_highest_prices(model, input_tokens)
     if highest is None:
         return None
-    room = left_microcents - tokens * highest.input
+    room = left_microcents - input_tokens * highest.input
     affordable = wanted if highest.output == 0 else math.floor(room / highest.output)
     fitted = min(wanted, affordable)
     enough = room >= 0 and fitted >= max(1, min(minimum, wanted))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from logist.agents.courier import reservations
+from logist.agents.courier import ask_files, reservations
 from logist.agents.courier.reservations import ExchangeLedger
 from logist.config.settings import resolve_model
 from logist.core.history import fold
@@ -262,7 +262,14 @@ def _find_cost(session: Session, open_call: OpenCall, exchanges: inflight.Exchan
         exchanges
         and reservations.name_ask(open_call.call.job, first.get("after"), first.get("sequence", 0)) == ask_id
     ):
-        exchange = next((each for each in exchanges if str(each.k) == number), None)
+        if number == "1" and ask_files.has_gate(exchanges):
+            return NOTHING  # each of its requests is a call
+        in_gate = reservations.parse_gate_call(number)
+        exchange = (
+            next((each for each in exchanges if str(each.k) == number), None)
+            if in_gate is None
+            else next((each for each in exchanges.gate if each.k == in_gate), None)
+        )
         if exchange is None or not (exchange.sent or exchange.response):
             return NOTHING
         if exchange.response is None:
@@ -294,6 +301,8 @@ def _find_recorded_cost(session: Session, open_call: OpenCall, ask_id: str) -> C
     if command.given_up or _is_released(outcome, history):
         return NOTHING
     booked = command.in_doubt_microcents
+    if reservations.parse_gate_call(open_call.call.id.rpartition("/")[2]) is not None:
+        return open_call.cost  # `booked` is for all requests that were in doubt
     return open_call.cost if booked is None else open_call.cost._replace(microcents=booked)
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from logist.jobs.base.session import Session
     from logist.store import Exchange, JobDir
 
+MOST_ADDED = 20_000
+"""Characters of a request of a program that a transcript has."""
+
 
 def write_transcript(session: Session) -> None:
     """Write the transcript of the exchanges in flight, before their interaction is recorded.
@@ -23,7 +26,12 @@ def write_transcript(session: Session) -> None:
     A plain answer has none. Secrets were redacted before the exchanges were written to disk.
     """
     job = session.job
-    lines = [*_describe_turns(job.read_exchanges()), *_read_program_transcript(job)]
+    exchanges = job.read_exchanges()
+    lines = [
+        *_describe_turns(exchanges),
+        *map(_describe_gate_request, exchanges.gate),
+        *_read_program_transcript(job),
+    ]
     if lines:
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         job.write_log(transcript_name(session.state.revision + 1), text.encode("utf-8", "replace"))
@@ -44,6 +52,22 @@ def _describe_turns(exchanges: list[Exchange]) -> Iterator[JsonObject]:
             "tools": each.tools,
             **({"follow_up": follow_up} if (follow_up := (each.request or {}).get("follow_up")) else {}),
         }
+
+
+def _describe_gate_request(exchange: Exchange) -> JsonObject:
+    """Describe a request that an agent program made through the gate: what it added to the conversation, and the answer."""
+    request, response = exchange.request or {}, exchange.response or {}
+    body = request.get("body")
+    added = str(body.get("text", "")) if isinstance(body, dict) else ""
+    return {
+        "exchange": exchange.k,
+        "request": added if len(added) <= MOST_ADDED else f"{added[:MOST_ADDED]} ...",
+        "text": response.get("text", ""),
+        "calls": response.get("calls", []),
+        "error": response.get("error"),
+        "usage": response.get("usage"),
+        "tools": None,
+    }
 
 
 def _read_program_transcript(job: JobDir) -> Iterator[JsonObject]:

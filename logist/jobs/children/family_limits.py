@@ -106,7 +106,7 @@ def _try_prepare_call(
             if refusal := budget_shares.find_refusal(plan.job, plan.needed):
                 raise BudgetReached(build_refusal_error(refusal), turn.role.name)
             return plan
-        ask = agent_calls.build_ask(session, spec, plan, checkpoint, limits_shared)
+        ask = agent_calls.build_ask(session, spec, plan, checkpoint, limits_shared, turn.gate)
         kept_turns = (
             None
             if project.has_local_agent

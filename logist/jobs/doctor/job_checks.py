@@ -423,6 +423,8 @@ def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
 def _left_by_an_ask(session: sessions.Session, got: ask_files.Collected) -> str:
     if got.ask is not None and answer_recording.is_recorded(session, got.ask):
         return "inflight/ contains an answer that is already recorded; the next step removes it"
+    if got.kind == "answered" and got.reply.error is not None and got.reply.usage.calls:
+        return "the run of an agent program was cut off or has failed; the next step records its cost"
     if got.kind == "answered":
         return "inflight/ contains an answer that is not recorded yet; the next step records it without calling an agent"
     if got.outage is not None:
@@ -431,6 +433,8 @@ def _left_by_an_ask(session: sessions.Session, got: ask_files.Collected) -> str:
         )
     if got.kind == "unfinished":
         return "an agent was stopped between two of its turns; the next step continues from there"
+    if got.kind == "in_doubt" and got.reply.usage.calls:
+        return "requests of an agent program were sent and have no answer, so they are in doubt; the next step records their maximum cost"
     if got.kind == "in_doubt":
         return "a request was sent and no answer arrived, so it is in doubt; the next step records its maximum cost"
     return "a command was killed before it called an agent"

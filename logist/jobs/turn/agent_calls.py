@@ -57,17 +57,25 @@ LEFT_AT_WORK: list[CourierProcess] = []
 
 
 def build_ask(
-    session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str, shared: Sequence[Shared] = ()
+    session: Session,
+    spec: EffectiveSpec,
+    plan: StepPlan,
+    checkpoint: str,
+    shared: Sequence[Shared] = (),
+    gate: Provider | None = None,
 ) -> RecordedAsk:
     """Build what is written to disk before anything is spent: enough to judge the answer without planning again.
 
-    `shared`: the limits of jobs above, which a courier looks up again before each of its exchanges.
+    `shared`: the limits of jobs above, which a courier looks up again before each of its exchanges. `gate`: where the
+    gate sends the requests of an agent program.
     """
     settings = session.project.settings
     reserved, allowance = plan.reserved_microcents, None
     if reserved is not None:
         allowance = limits.remaining_microcents(spec, session.state.usage)
-    if reserved is not None and plan.agent not in (*MODEL_AGENTS, *IN_PLACE):
+    if gate is not None and reserved is not None:
+        reserved = 0  # each request of the program reserves its own cost
+    elif reserved is not None and plan.agent not in (*MODEL_AGENTS, *IN_PLACE):
         room = limits.remaining_microcents(spec, session.state.usage, shared)
         allowance = limits.program_allowance(room, shared, settings.max_concurrent_agents, reserved)
         reserved = allowance
@@ -76,7 +84,7 @@ def build_ask(
         after=session.position.hash,
         started=session.project.clock.timestamp(),
         agent=plan.agent,
-        provider=_find_provider(session.project, plan.agent, plan.model),
+        provider=gate or _find_provider(session.project, plan.agent, plan.model),
         phase=plan.phase,
         role=plan.role.name,
         output_schema=plan.role.output_schema if plan.phase is Phase.DOER else None,
@@ -99,7 +107,7 @@ def build_ask(
         form=plan.form,
         reask=settings.answers.reask if plan.agent in MODEL_AGENTS else 0,
         longest_output_tokens=_find_longest_output(plan) if settings.answers.reask else None,
-        work=describe_agent_work(session, plan.agent, plan.role, plan.tools),
+        work=describe_agent_work(session, plan.agent, plan.role, plan.tools, gate),
         spec=spec,
     )
 
@@ -139,13 +147,20 @@ def bind_rates_of(project: ProjectContext, agent: str, model: Model) -> CallRate
     return bind_call_rates(project, model, outages.name_server(model, _find_provider(project, agent, model)))
 
 
-def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
+def may_use_network(agent: str, role: Role, gate: Provider | None) -> bool:
+    """Whether an agent has network access: also a program without a gate, because it has to reach its model."""
+    return role.network or (agent not in MODEL_AGENTS and gate is None)
+
+
+def describe_agent_work(
+    session: Session, agent: str, role: Role, tools: Sequence[Tool], gate: Provider | None = None
+) -> AgentWork:
     """What the agent may do in the workspace, as the envelope has it (read as agents.protocol.AgentWork)."""
     settings = session.project.settings
     program = settings.agents.get(agent)
     return AgentWork(
         permissions=role.permissions,
-        network=role.network or agent not in MODEL_AGENTS,
+        network=may_use_network(agent, role, gate),
         tools=tuple(tool.name for tool in tools),
         approved=tuple(session.state.allowed_tools or ()),
         rules=settings.tools,

@@ -11,6 +11,7 @@ from logist import __version__
 from logist.agents import sandbox
 from logist.agents.courier import shared_limits
 from logist.agents.protocol import MODEL_AGENTS
+from logist.config.providers import find_provider
 from logist.config.settings import advise_about_price
 from logist.core.answer import exit_command
 from logist.core.history import fold
@@ -22,6 +23,7 @@ from logist.core.model import (
     JsonObject,
     Model,
     Phase,
+    Provider,
     Role,
     State,
 )
@@ -38,7 +40,7 @@ from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
 from logist.jobs.base import model_choice, specs
 from logist.jobs.base.session import Session, load_session
-from logist.jobs.turn import answer_forms, answer_recording, surroundings
+from logist.jobs.turn import agent_calls, answer_forms, answer_recording, surroundings
 from logist.quick_dataclass import dataclass
 from logist.workspace.files import agent_files
 
@@ -81,6 +83,10 @@ class PlannedTurn:
     """Why this role was chosen: `task_type is bug`."""
     chosen: ChosenModel | None = None
     """The name of the model, and which setting names it."""
+    gate: Provider | None = None
+    """Where the gate sends the requests of an agent program; None: there is no gate."""
+    why_ungated: str = ""
+    """Why there is no gate, although the config wants one."""
 
 
 def refuse_ended(session: Session) -> None:
@@ -121,20 +127,34 @@ def plan_turn(
     if not project.has_local_agent:
         model_choice.require_client(project.settings, model, agent)
     is_local = project.local_agent is not None  # loads a script, so that an invalid one is reported first
+    gate, why_ungated = None, ""
     if not is_local and agent not in MODEL_AGENTS:
-        from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
+        from logist.agents.programs import finding, gated  # noqa: PLC0415 - each shipped program is a module
 
-        finding.load_program(
-            agent, project.settings.agents
-        )  # an unknown one is told before anything is written
+        # An unknown one is told before anything is written.
+        program = finding.load_program(agent, project.settings.agents)
+        gate = find_provider(project.settings.providers, model) if project.settings.gate == "on" else None
+        if project.settings.gate == "on" and gate is None:
+            why_ungated = f"the address of `{model.provider_model}` is unknown"
+        elif gate is not None and not gated.can_use_gate(program, model):
+            gate, why_ungated = None, f"{agent} can't be given another address for `{model.provider_model}`"
     if not is_local and not project.settings.allow_unknown_price and not money.has_known_price(model):
         raise _unknown_price_error(project, model)
-    return PlannedTurn(spec, phase, role, model, choice, agent, sent, why, chosen)
+    return PlannedTurn(spec, phase, role, model, choice, agent, sent, why, chosen, gate, why_ungated)
 
 
 def may_use_network(turn: PlannedTurn) -> bool:
     """True if the agent has network access, as in `agent_calls.describe_agent_work`."""
-    return turn.role.network or turn.agent not in MODEL_AGENTS
+    return agent_calls.may_use_network(turn.agent, turn.role, turn.gate)
+
+
+def warn_without_gate(project: ProjectContext, turn: PlannedTurn) -> None:
+    """Warn if the requests of a program can't go through the gate."""
+    if turn.why_ungated:
+        project.say(
+            f"warning: {turn.agent} works without the gate: {turn.why_ungated}; its cost is known only at its end "
+            "(to limit it, set an `endpoint`; docs/gate.md)"
+        )
 
 
 def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:

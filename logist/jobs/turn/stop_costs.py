@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from logist.agents.courier import booking
-from logist.agents.courier.ask_files import read_reserved
+from logist.agents.courier.ask_files import has_gate, list_gate_requests, read_reserved
 from logist.agents.protocol import GRACE, MODEL_AGENTS
 from logist.core.model import Reply
 from logist.core.money import amounts
@@ -18,7 +18,8 @@ def describe_stop_costs(job: JobDir) -> str:
     """Return what it costs to stop the agent of a job now, from what its courier has written."""
     try:
         exchanges = job.read_exchanges()
-        replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
+        billed = list_gate_requests(exchanges) or exchanges
+        replies = [Reply.model_validate(each.response) for each in billed if each.response is not None]
         return f"{_describe_booked(replies)}; {_describe_in_flight(exchanges)}"
     except (LogistError, ValueError):  # the courier's next reader reports damage
         return "cost so far unknown: can't read the record of the call"
@@ -38,6 +39,8 @@ def _describe_in_flight(exchanges: Sequence[Exchange]) -> str:
         return "in flight: nothing; unpaid: all later requests, which are not sent"
     most = read_reserved(exchanges)
     cost = "a call of unknown price" if most is None else f"up to {amounts.format_money(most)}"
+    if has_gate(exchanges):
+        return f"in flight: {cost}, booked if the answers don't arrive; unpaid: all later requests, which are not sent"
     if (exchanges[0].request or {}).get("agent") not in MODEL_AGENTS:
         return f"in flight: {cost}, until the agent program has ended and reported its cost"
     return (

@@ -13,6 +13,7 @@ from logist.agents.programs.aider import Aider
 from logist.agents.programs.mini import ITS_OWN
 from logist.agents.programs.protocol import Run
 from logist.agents.protocol import AgentWork, CodePaths
+from logist.agents.sandbox import GateAccess
 from logist.agents.workplace import Workplace
 from logist.core.model import Model
 
@@ -38,6 +39,20 @@ def test_those_of_the_user_are_kept_for_who_may_use_the_network() -> None:
     assert told["SSL_CERT_FILE"] == "/ca"
     kept = variables(replace(AgentWork(), network=False), OWN)
     assert not {name for name in kept if "proxy" in name.lower()}
+
+
+def test_a_program_reaches_its_gate_without_a_proxy() -> None:
+    place = Workplace(Path("/job/workspace"), Path("/job/inflight/run"), OWN)
+    gate = GateAccess(4000, lambda listener: None)
+    closed = place.confine_agent(AgentWork(network=False), {}, gate)
+    assert (closed.gate, closed.network) == (gate, False)
+    assert closed.environment["HTTPS_PROXY"] == ""  # a `.env` of the workspace would name one
+    assert closed.environment["no_proxy"] == "127.0.0.1"
+    opened = place.confine_agent(AgentWork(network=True), {"MORE": "1"}, gate)
+    assert (opened.environment["HTTPS_PROXY"], opened.environment["MORE"]) == ("http://proxy:1", "1")
+    assert opened.environment["no_proxy"] == "localhost,127.0.0.1"
+    assert opened.environment["NO_PROXY"] == "127.0.0.1"
+    assert place.confine_agent(AgentWork(), {}).gate is None
 
 
 def test_what_a_setup_made_comes_first_for_commands_and_for_agent_programs(tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ def test_its_own_mode_is_what_the_role_may_do(name: str, profile: Profile, words
 QUIET = [
     ("codex", "--disable unbounded_connection_retries"),
     ("codex", "-c analytics.enabled=false"),
+    ("codex", '-c web_search="disabled"'),
     ("codex", "-c check_for_update_on_startup=false"),
     ("codex", "-c sandbox_workspace_write.exclude_slash_tmp=true"),
     ("codex", '-c model_providers.logist.wire_api="responses"'),
@@ -143,6 +144,8 @@ QUIET = [
     ("claude", "API_TIMEOUT_MS=60000"),
     ("claude", "--setting-sources user"),
     ("claude", "ANTHROPIC_BASE_URL=http://127.0.0.1:8000\n"),
+    ("claude", "ANTHROPIC_DEFAULT_HAIKU_MODEL=scripted\n"),
+    ("claude", "CLAUDE_CODE_SUBAGENT_MODEL=scripted\n"),
     ("gemini", "GEMINI_TELEMETRY_ENABLED=false"),
     ("gemini", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8000\n"),
     ("opencode", "OPENCODE_DISABLE_MODELS_FETCH=1"),
@@ -167,6 +170,14 @@ def test_it_is_kept_from_everything_but_its_model(name: str, words: str) -> None
     made = started(name)
     said = " ".join(made.argv) + "\n" + "".join(f"{key}={value}\n" for key, value in made.environment.items())
     assert words in said
+
+
+def test_gemini_uses_the_model_of_the_step_for_everything() -> None:
+    settings = json.loads(started("gemini").files[".gemini/settings.json"])
+    overrides = settings["modelConfigs"]["customOverrides"]
+    assert {"base", "chat-compression-default"} <= {each["match"]["model"] for each in overrides}
+    assert {each["modelConfig"]["model"] for each in overrides} == {"scripted"}
+    assert settings["telemetry"] == {"enabled": False}
 
 
 def test_cline_always_gets_the_file_that_holds_its_endpoint() -> None:

@@ -1,0 +1,300 @@
+"""The server that an agent program talks to instead of to its provider.
+
+It listens on 127.0.0.1, for one run of a program. A request with the token of the run is checked (`paid_requests.py`), recorded
+and reserved by the recorder, and only then forwarded with the real key (`paid_exchange.py`). The gate tries nothing again.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import BoundedSemaphore, Condition, Lock, Thread
+from typing import Any
+
+import httpx
+
+from logist.agents.clients import direct
+from logist.agents.clients.messages import VERSION
+from logist.agents.gate import refusals
+from logist.agents.gate.paid_exchange import PaidExchange, choose_headers
+from logist.agents.gate.paid_requests import PaidRequest, RequestRefused
+from logist.agents.gate.patience import Patience
+from logist.agents.gate.program_connection import ConnectionUnusable, ProgramConnection
+from logist.agents.gate.recorder import Format, GateRecorder, GateRefusal
+from logist.agents.protocol import Ask
+
+MOST_CONNECTIONS = 128
+MOST_BYTES = 256 << 20
+"""Bytes of all requests that are being answered."""
+KEPT_SECONDS = 2.0
+"""Seconds that an idle connection to the provider is kept: less than any server keeps it, so that none closes it while a
+request is on its way."""
+MOST_COUNTED = 1 << 20
+"""Bytes of the answer to a free request."""
+
+_FORWARDED = frozenset(
+    {
+        *("accept", "content-type", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta"),
+        *("http-referer", "x-title", "originator", "session_id", "conversation_id", "x-goog-api-client"),
+    }
+)
+"""Headers of the program that the provider gets."""
+_KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
+_TOKEN_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+
+
+class SpendGate:
+    """The gate of one run of a program."""
+
+    def __init__(
+        self, recorder: GateRecorder, ask: Ask, api_key: str | None, token: str, deadline: float
+    ) -> None:
+        """`ask.provider`: where requests go; `deadline`: when the ask ends, by `time.monotonic`."""
+        assert ask.provider is not None
+        self.recorder, self.ask, self.api_key, self.deadline = recorder, ask, api_key, deadline
+        self.fault: BaseException | None = None
+        """Why nothing is forwarded any more: the recorder or the disk failed."""
+        self.port = 0
+        """The port of the address."""
+        self._token = token.encode()
+        self._client = httpx.Client(
+            verify=direct.get_tls(ask.provider.base_url),
+            limits=httpx.Limits(
+                max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS
+            ),
+            headers={"accept-encoding": "identity"},
+        )
+        self._patience = Patience()
+        self._listeners: list[socket.socket] = []
+        self._connections = BoundedSemaphore(MOST_CONNECTIONS)
+        self._changed = Condition()
+        """Guards the four fields below; notified when an exchange ends."""
+        self._bytes = 0
+        self._exchanges: set[PaidExchange] = set()
+        self._open: set[socket.socket] = set()
+        self._is_closed = False
+        self.large_requests = Lock()
+
+    def start(self) -> str:
+        """Begin to listen on 127.0.0.1; return the address, without a path."""
+        assert not self.port, "a gate is started once"
+        listener = socket.socket()
+        # Without SO_REUSEADDR and SO_REUSEPORT: nothing else can listen on this port.
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(MOST_CONNECTIONS)
+        self.port = listener.getsockname()[1]
+        self.listen_on(listener)
+        return f"http://127.0.0.1:{self.port}"
+
+    def listen_on(self, listener: socket.socket) -> None:
+        """Also accept connections on another listening socket, such as one of a network namespace; it is closed with the
+        gate.
+        """
+        with self._changed:
+            if self._is_closed:
+                listener.close()
+                return
+            self._listeners.append(listener)
+        Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def close(self, seconds: float) -> None:
+        """Refuse what comes from now on, and wait this long for answers that still arrive.
+
+        An answer that is not complete then is recorded as one that may be billed; nothing is recorded after that.
+        """
+        with self._changed:
+            self._is_closed = True
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._exchanges, max(0.0, seconds))
+            left = list(self._exchanges)
+        for exchange in left:
+            try:
+                exchange.give_up("the program has ended before the answer")
+            except Exception as error:  # noqa: BLE001  the others must end too
+                self.note_fault(error)
+        with self._changed:
+            connections = list(self._open)
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._client.close()
+        self._patience.end()
+
+    def is_closed(self) -> bool:
+        """Whether the run has ended."""
+        return self._is_closed
+
+    def note_fault(self, error: BaseException) -> None:
+        """Remember why nothing may be forwarded any more."""
+        self.fault = self.fault or error
+
+    def is_allowed(self, token: str) -> bool:
+        """Whether this is the token of the run."""
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+
+    def find_stop(self) -> GateRefusal | None:
+        """Return the refusal of everything, if the gate has ended."""
+        if self.fault is not None:
+            return GateRefusal("stopped", "Logist can't record requests any more: see the job for the error")
+        if self._is_closed:
+            return GateRefusal("stopped", "this run of the program has ended")
+        if time.monotonic() >= self.deadline:
+            return GateRefusal("stopped", "the time of this step is over")
+        return None
+
+    def forward(
+        self, paid: PaidRequest, url: str, headers: Mapping[str, str], program: ProgramConnection
+    ) -> None:
+        """Record and forward a request for a paid answer, or refuse it. Raises RequestRefused."""
+        size = paid.measure()
+        with self._changed:
+            has_room = self._bytes + size <= MOST_BYTES
+            self._bytes += size
+        try:
+            if has_room:
+                self._record_and_forward(paid, url, headers, program)
+            else:
+                busy = GateRefusal("busy", "too many large requests at once: send them one after the other")
+                self.refuse(paid.target.format, busy, program)
+        finally:
+            with self._changed:
+                self._bytes -= size
+
+    def _record_and_forward(
+        self, paid: PaidRequest, url: str, headers: Mapping[str, str], program: ProgramConnection
+    ) -> None:
+        refusal = self.find_stop()
+        admission = None
+        try:
+            if refusal is None:
+                admitted = self.recorder.admit(paid.describe(), paid.build)
+                if isinstance(admitted, GateRefusal):
+                    refusal = admitted
+                else:
+                    admission = admitted
+            if refusal is not None or admission is None:
+                assert refusal is not None
+                self.refuse(paid.target.format, refusal, program)
+                return
+            exchange = PaidExchange(
+                paid, admission, self.recorder, url, headers, self.api_key, self.deadline, self._patience
+            )
+            with self._changed:
+                if self._is_closed:
+                    program.hang_up()
+                    return
+                self._exchanges.add(exchange)
+            try:
+                exchange.run(self._client, program)
+            finally:
+                with self._changed:
+                    self._exchanges.discard(exchange)
+                    self._changed.notify_all()
+        except RequestRefused:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever it is: what isn't recorded must not go on
+            if not self._is_closed:
+                self.note_fault(error)
+            program.hang_up()
+
+    def forward_free(
+        self, body: bytes, url: str, headers: Mapping[str, str], form: Format, program: ProgramConnection
+    ) -> None:
+        """Forward a request that costs nothing, and pass on the answer."""
+        if refusal := self.find_stop():
+            self.refuse(form, refusal, program)
+            return
+        left = max(0.001, self.deadline - time.monotonic())
+        try:
+            with self._client.stream(
+                "POST", url, headers=dict(headers), content=body, timeout=min(60.0, left)
+            ) as response:
+                answer = bytearray()
+                for piece in response.iter_bytes():
+                    answer += piece
+                    if len(answer) > MOST_COUNTED:
+                        raise OverflowError("the answer is too long")
+                secret = (self.api_key or "").encode()
+                said = bytes(answer).replace(secret, b"***") if secret else bytes(answer)
+                program.send_whole(response.status_code, choose_headers(response.headers), said)
+        except (httpx.HTTPError, httpx.InvalidURL, OverflowError, ValueError) as error:
+            message = refusals.build_error(
+                form, refusals.BAD_GATEWAY, f"no answer: {type(error).__name__}: {error}"
+            )
+            program.send_whole(refusals.BAD_GATEWAY, refusals.JSON, message)
+
+    def refuse(self, form: Format, refusal: GateRefusal, program: ProgramConnection) -> None:
+        """Tell a program that its request is not forwarded."""
+        self.count_refusal(refusal)
+        status = refusals.choose_status(refusal)
+        more = {"retry-after": str(refusals.BUSY_SECONDS)} if refusal.reason == "busy" else {}
+        body = refusals.build_error(form, status, refusal.message, f"logist_{refusal.reason}")
+        program.send_whole(status, refusals.JSON | more, body)
+
+    def count_refusal(self, refusal: GateRefusal) -> None:
+        """Report a refusal to the recorder."""
+        try:
+            self.recorder.count_refusal(refusal)
+        except Exception as error:  # noqa: BLE001  as for the other methods
+            self.note_fault(error)
+
+    def build_headers(self, form: Format, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers for the provider: those of the program that matter, and the key where the token was."""
+        headers = {
+            name: value
+            for name, value in given.items()
+            if name in _FORWARDED or name.startswith("x-stainless-")
+        }
+        headers["content-type"] = "application/json"
+        key = self.api_key
+        if form == "messages":
+            headers.setdefault("anthropic-version", VERSION)
+        if key:
+            name = self._choose_key_header(form, given)
+            headers[name] = f"Bearer {key}" if name == "authorization" else key
+        return headers
+
+    def _choose_key_header(self, form: Format, given: Mapping[str, str]) -> str:
+        """Return the header for the key: that of the format, unless a server that imitates a provider wants another one."""
+        usual = _KEY_HEADERS.get(form, "authorization")
+        used = [name for name in _TOKEN_HEADERS if self._token.decode() in given.get(name, "")]
+        assert self.ask.provider is not None
+        is_own = form == "messages" and self.ask.provider.protocol == "anthropic"
+        return usual if is_own or usual in used or not used else used[0]
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, peer = listener.accept()
+            except OSError:
+                if self.is_closed():
+                    return
+                time.sleep(0.05)  # out of file descriptors: connections end
+                continue
+            Thread(target=self._serve, args=(connection, peer), daemon=True).start()
+
+    def _serve(self, connection: socket.socket, peer: Any) -> None:
+        is_local = connection.family != socket.AF_INET or str(peer[0]).startswith("127.")
+        with connection:
+            if not is_local or not self._connections.acquire(blocking=False):
+                return  # hanging up is all that doesn't take a thread for long
+            with self._changed:
+                self._open.add(connection)
+            try:
+                ProgramConnection(connection, peer, self)
+            except (OSError, ConnectionUnusable):
+                pass
+            except Exception as error:  # noqa: BLE001  a fault of the gate: the run must not go on as if there were none
+                self.note_fault(error)
+            finally:
+                with self._changed:
+                    self._open.discard(connection)
+                self._connections.release()

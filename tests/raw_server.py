@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 HUNG = 120.0
 """Seconds after which a client that a test waits for is taken for hung."""
@@ -181,6 +185,32 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
+
+
+class Authority(NamedTuple):
+    """A certificate authority made for the tests, and the context of a server that it vouches for."""
+
+    file: Path
+    server: ssl.SSLContext
+
+
+def make_authority(place: Path) -> Authority:
+    """Make an authority in an empty directory."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(
+            ["openssl", *words], cwd=place, check=True, capture_output=True, env={"PATH": os.environ["PATH"]}
+        )
+
+    new = ("req", "-newkey", "rsa:2048", "-nodes")
+    openssl(*new, "-x509", "-days", "2", "-subj", "/CN=Tests", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl(*new, "-subj", "/CN=127.0.0.1", "-keyout", "server.key", "-out", "server.csr")
+    (place / "names").write_text("subjectAltName=IP:127.0.0.1\n", "ascii")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-days", "2", "-extfile", "names", "-out", "server.pem")  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(place / "server.pem", place / "server.key")
+    return Authority(place / "ca.pem", context)
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""What tests of the shell need: the rights of an ordinary owner, whoever runs the tests."""
+"""What tests of the shell need: the rights of an ordinary owner, whoever runs the tests, and an authority for TLS."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.raw_server import Authority, make_authority
 from tests.shell.sandbox_bench import Bench, open_bench
 
 VERSION = 0x20080522
@@ -35,3 +36,9 @@ def ordinary_owner() -> Iterator[None]:
 def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A place for programs under the sandbox of the parameter, without one under bubblewrap."""
     yield from open_bench(getattr(request, "param", "bubblewrap"), tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that signs the certificates of servers on 127.0.0.1."""
+    return make_authority(tmp_path_factory.mktemp("authority"))

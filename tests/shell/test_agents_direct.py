@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import os
 import resource
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,7 +24,7 @@ from logist.core.model import Call, ErrorKind, Model, Provider, Request
 from tests import support
 from tests.endpoint import Endpoint
 from tests.loopback import Loopback
-from tests.raw_server import END, HUNG, Answer, Piece, Proxy, RawServer
+from tests.raw_server import END, HUNG, Answer, Authority, Piece, Proxy, RawServer
 from tests.shell.test_agents_litellm import CASES, piece
 
 Json = dict[str, Any]
@@ -930,33 +928,6 @@ def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     called = call_model(make_ask("http://127.0.0.1:9/v1"))
     assert called.answer.failure is not None
     assert not called.answer.failure.billed
-
-
-class Authority(NamedTuple):
-    """A certificate authority made for the tests, and the context of a server that it vouches for."""
-
-    file: Path
-    server: ssl.SSLContext
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    place = tmp_path_factory.mktemp("authority")
-
-    def openssl(*words: str) -> None:
-        subprocess.run(
-            ["openssl", *words], cwd=place, check=True, capture_output=True, env={"PATH": os.environ["PATH"]}
-        )
-
-    new = ("req", "-newkey", "rsa:2048", "-nodes")
-    openssl(*new, "-x509", "-days", "2", "-subj", "/CN=Tests", "-keyout", "ca.key", "-out", "ca.pem")
-    openssl(*new, "-subj", "/CN=127.0.0.1", "-keyout", "server.key", "-out", "server.csr")
-    (place / "names").write_text("subjectAltName=IP:127.0.0.1\n", "ascii")
-    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-days", "2", "-extfile", "names", "-out", "server.pem")  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(place / "server.pem", place / "server.key")
-    return Authority(place / "ca.pem", context)
 
 
 def test_a_certificate_is_trusted_if_its_authority_is(

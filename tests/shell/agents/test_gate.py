@@ -24,7 +24,7 @@ from logist.agents.gate.recorder import GateEnd, GateRefusal
 from logist.core.model import ErrorKind
 from logist.errors import StorageError
 from tests.endpoint import Endpoint
-from tests.raw_server import END, Piece, RawServer
+from tests.raw_server import END, Authority, Piece, Proxy, RawServer
 from tests.shell.agents.gate_bench import (
     BODIES,
     FORMATS,
@@ -386,6 +386,31 @@ def test_an_endless_event_is_cut(tmp_path: Path) -> None:
         with pytest.raises(http.client.IncompleteRead):
             bench.ask("chat", stream=True)
         assert describe_failure(bench.recorder.wait_for_end()) == (ErrorKind.TRANSIENT, True)
+
+
+def test_a_proxy_of_the_environment_forwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for the built-in client; a gate is not between the proxy and the program."""
+    with Proxy() as proxy, RawServer(whole(PLAIN)) as server:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        with open_gate(server.url, tmp_path) as bench:
+            assert bench.ask("chat").body == PLAIN
+        assert proxy.asked[0].line.split()[:2] == ["POST", f"{server.url}/chat/completions"]
+
+
+def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority) -> None:
+    with RawServer((sse(CHAT_STREAM), END), tls=authority.server) as server:
+        (tmp_path / "1").mkdir()
+        with open_gate(server.url, tmp_path / "1") as bench:
+            got = bench.ask("chat")
+            assert got.status == 400  # the next request would fail, too
+            assert "SSL_CERT_FILE" in got.json["error"]["message"]
+            assert describe_failure(bench.recorder.ends[1]) == (ErrorKind.REFUSED, False)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        (tmp_path / "2").mkdir()
+        with open_gate(server.url, tmp_path / "2") as bench:
+            for _ in range(2):  # the server doesn't end its answers
+                assert bench.ask("chat", stream=True).body.endswith(b"data: [DONE]\n\n")
+            assert bench.gate.fault is None
 
 
 # ---- refusals

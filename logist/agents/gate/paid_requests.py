@@ -23,7 +23,7 @@ _REFUSED_FIELDS: dict[Format, dict[str, str]] = {
         **dict.fromkeys(("audio", "prediction"), "its tokens have other prices or no limit"),
     },
     "responses": {
-        "background": "its answer is billed when nobody reads it",
+        "background": "its answer is billed even if the program doesn't read it",
         "context_management": "the provider would compact the conversation, which is billed in addition",
         **dict.fromkeys(("models", "fallbacks", "route"), "other models may answer"),
         "plugins": "it is billed per use",

@@ -1,4 +1,5 @@
-"""What very many jobs cost: listing them, finding some of them, choosing the next one to run, and creating them at once.
+"""What very many jobs cost: listing them, finding some of them, choosing the next one to run, also of jobs that wait for
+others, and creating them at once.
 
 Run: python benchmarks/listing.py [--jobs 100000] [--ended 0 1000 10000 100000] [--batches 100 1000 10000] [--runs 3]
 
@@ -12,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from measure import LOGIST, clean_environment, measure_child, table
@@ -36,6 +38,33 @@ while len(begun) < 1000:
 print((time.process_time() - began) / 999 * 1000)
 """
 """Chooses a thousand jobs as a run does, without running them."""
+CHOOSE_NEXT = """
+import sys, time
+from logist import Project
+from logist.jobs.job_queue import ReadyJobs
+from logist.store import job_index
+project = Project.open()._context
+ready, begun, choosing, ending = ReadyJobs(project, (), lambda job_id: True), set(), [], []
+jobs = str(project.jobs_dir)
+while len(choosing) < 100:
+    began = time.process_time()
+    job_id = ready.take(begun, is_idle=False)
+    choosing.append(time.process_time() - began)
+    if job_id is None:
+        break
+    begun.add(job_id)
+    state = project.jobs_dir / job_id / "state.json"
+    began = time.process_time()
+    job_index.mark_change(jobs, job_id)
+    state.write_text(state.read_text().replace('"PENDING"', '"SUCCESS"'))
+    job_index.record_change(jobs, job_id)
+    ending.append(time.process_time() - began)
+    ready._release(job_id)
+    ready._listed.clear()
+choosing = choosing[1:]  # the first one compares all jobs with their files, once in a run
+print(sum(choosing) / len(choosing) * 1000, max(ending) * 1000)
+"""
+"""Chooses a hundred jobs, each of which succeeds before the next one is chosen, so that all are looked up again."""
 COMMANDS = {
     "first list": (["job", "list"], None),
     "job list": (["job", "list"], 1_500),
@@ -75,6 +104,13 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             chosen = measure_choosing(Path(folder), count)
             rows.append([str(count), chosen, judge(chosen, MOST_CHOOSING_MS)])
+    table(rows)
+    rows = [["jobs with `after`", "CPU ms to choose the next job", "most ms to record an end", "kept"]]
+    for count in options.jobs:
+        for name, after in ORDERS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                chosen, recorded = measure_following(Path(folder), count, after)
+                rows.append([f"{count}, {name}", chosen, recorded, judge(chosen, MOST_CHOOSING_MS)])
     table(rows)
     rows = [["jobs of a batch", "CPU ms for each", "MB", "kept"]]
     for count in options.batches:
@@ -120,6 +156,37 @@ def measure_choosing(place: Path, ended: int) -> float:
         stdout=subprocess.PIPE,
     )
     return float(done.stdout)
+
+
+ORDERS: dict[str, Callable[[int], int | None]] = {
+    "none waits": lambda number: None,
+    "each waits for the one before": lambda number: number - 1 if number else None,
+    "all wait for the same": lambda number: 0 if number else None,
+    "all but 200 wait for one that was canceled": lambda number: -1 if number >= 200 else None,
+}
+"""Which job each one waits for, by number; -1: the canceled one."""
+
+
+def measure_following(place: Path, count: int, after: Callable[[int], int | None]) -> tuple[float, float]:
+    """Milliseconds of CPU to choose a job of so many that wait for others, and at most to record the end of one."""
+    make_jobs(place, count + 1, ended=1)
+    jobs = place / ".logist" / "jobs"
+    (jobs / "job-0").rename(jobs / "canceled")
+    for number in range(count):
+        above = after(number)
+        if above is not None:
+            name = "canceled" if above < 0 else f"job-{above + 1}"
+            state = jobs / f"job-{number + 1}" / "state.json"
+            state.write_text(state.read_text().replace('"after": null', f'"after": ["{name}"]'))
+    done = subprocess.run(
+        [sys.executable, "-c", CHOOSE_NEXT],
+        cwd=place,
+        env=clean_environment(place),
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    chosen, recorded = map(float, done.stdout.split())
+    return chosen, recorded
 
 
 def judge(value: float, most: float) -> str:

@@ -17,6 +17,7 @@ from logist.documents import Document
 from logist.errors import InvalidFile, LogistError, Refused, UsageError
 from logist.jobs.base import job_names
 from logist.jobs.base.create import PlannedJob, plan_job
+from logist.jobs.base.predecessors import NamedPredecessors
 from logist.jobs.base.project import ProjectContext
 from logist.quick_tuple import NamedTuple
 from logist.store import jobdir
@@ -73,6 +74,7 @@ class Batch:
         # Before ids are compared: a killed batch may have left some of its jobs, and the same batch is tried again.
         jobdir.remove_abandoned(project.jobs_dir)
         taken: dict[str, int] = {}
+        named: dict[str, list[str]] = {}
         for line in self.lines:
             with self._name_line(line):
                 spec = self._read_spec(line)
@@ -83,7 +85,14 @@ class Batch:
                     raise Refused(f"job {job_id!r} already exists", fix="choose another id")
                 taken[job_id] = line.number
                 self._plan(project, job_id, spec)
+                named[job_id] = spec.after
             on_checked()
+        if any(named.values()):
+            known = NamedPredecessors(project, named)
+            for require in (known.require_known, known.require_order):
+                for line, job_id in zip(self.lines, named, strict=True):
+                    with self._name_line(line):
+                        require(job_id)
         self._ids = list(taken)
 
     def iter_plans(self, project: ProjectContext) -> Iterator[PlannedJob]:

@@ -85,6 +85,7 @@ def collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | N
         ("review_mode",): options["review_mode"],
         ("approval",): options["approval"],
         ("rank",): options["rank"],
+        ("after",): list(options["after"]) or None,
         ("workflow",): options["workflow"],
         ("input",): parse_json_option(options["input_"], "--input"),
     }

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from logist import event_log
 from logist.core.machine import advice, steward
-from logist.core.model import HALTED, Kind, State, Status
+from logist.core.machine.predecessors import advise_unmet, describe_unmet, list_due
+from logist.core.model import HALTED, JsonObject, Kind, State, Status
 from logist.errors import Busy, LogistError, LowOnSpace, ProviderError, Stopped, StorageError
 from logist.event_log import events
-from logist.jobs.base import family, hooks
+from logist.jobs.base import family, hooks, predecessors
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.session import load_session
 from logist.jobs.base.stored_records import read_current_state
@@ -148,18 +149,23 @@ def _run_children(
     return [*codes.values(), family.waiting_exit_code(project, state)]
 
 
-def list_ready_jobs(project: ProjectContext, skipped: Container[str] = ()) -> list[str]:
+def list_ready_jobs(
+    project: ProjectContext, skipped: Container[str] = (), awaited: set[str] | None = None
+) -> list[str]:
     """The ids of the jobs that an agent could work on now, by rank, then age, then id.
 
     Jobs that wait for a provider that is not available are left out until their next try. `skipped`: jobs whose state
-    is not even read.
+    is not even read. `awaited`: the jobs that others wait for before they begin are added to it.
 
     A job whose state can't be read is included, so that its run reports the problem. A job whose parent is at
     a limit is not: find_held_up_jobs has the parent.
     """
     briefs = _Briefs(project)
     unread = (job_id for job_id in list_jobs(project.jobs_dir) if job_id not in skipped)
-    return [job_id for *_, job_id in sorted(filter(None, map(briefs.find_queue_place, unread)))]
+    places = sorted(filter(None, map(briefs.find_queue_place, unread)))
+    if awaited is not None:
+        awaited.update(briefs.awaited)
+    return [job_id for *_, job_id in places]
 
 
 UNREADABLE = JobBrief(Status.PENDING, 0, "", None, [], is_over=False, has_work_due=False)
@@ -174,6 +180,8 @@ class _Briefs:
     ) -> None:
         self._project, self._index, self._unsettled = project, index, unsettled
         self._halted: dict[str, bool] = {}
+        self.awaited: set[str] = set()
+        """The jobs that those that were looked at wait for before they begin."""
 
     def read(self, job_id: str) -> JobBrief:
         """Read a job. Raises LogistError, or IndexUnusable."""
@@ -192,11 +200,23 @@ class _Briefs:
             brief = UNREADABLE
         if brief.wait is not None and not outages.is_due(self._project, brief.wait):
             return None
+        self.awaited.update(brief.after)
         can_gather = brief.status == Status.WAITING and all(map(self._is_over, brief.children))
-        is_ready = brief.status in READY and not self._has_halted_ancestor(brief)
+        is_ready = (
+            brief.status in READY
+            and all(map(self.has_succeeded, brief.after))
+            and not self._has_halted_ancestor(brief)
+        )
         if not (is_ready or can_gather or brief.has_work_due):
             return None
         return brief.rank, brief.created_at, job_id
+
+    def has_succeeded(self, predecessor: str) -> bool:
+        """True if a job need not wait for a predecessor any more."""
+        try:
+            return self.read(predecessor).has_succeeded
+        except LogistError:  # deleted or damaged
+            return False
 
     def _is_over(self, child: str) -> bool:
         """True if a parent need not wait for a child; it creates one that does not exist."""
@@ -239,7 +259,9 @@ def _list_candidates(project: ProjectContext, statuses: frozenset[str]) -> list[
         index = JobIndex.open(jobs_dir)
         if index is not None and index.is_complete():
             found = index.find_unsettled()
+            found.update(each for above in list(found) for each in index.list_successors(above))
             found.update(index.list_ids(JobFilter(statuses)) if statuses else ())
+            found.update(index.list_failed_successors() if statuses else ())
             return sorted(job_id for job_id in found if (project.jobs_dir / job_id).is_dir())
     return list_job_ids(jobs_dir)
 
@@ -253,6 +275,8 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
         wait = job.read_wait(recorded.get("revision")) if str(status) in READY else None
         if wait is not None:
             return _describe_wait(job_id, Status(str(status)), wait)
+        if str(status) in READY:
+            return _describe_held_successor(project, job_id, recorded)
         if status not in HOLDING or (above and (project.jobs_dir / str(above)).exists()):
             return None
         state = load_session(project, job).state
@@ -274,6 +298,18 @@ def _describe_wait(job_id: str, status: Status, wait: ProviderWait) -> HeldUp:
         return HeldUp(job_id, status, advice.exit_code(Status.HALTED_COST), waits, SHOW_BUDGETS)
     waits = f"{status}, waits for its provider: {wait.describe()}"
     return HeldUp(job_id, status, ProviderError.exit_code, waits, f"logist job step --job {job_id}")
+
+
+def _describe_held_successor(project: ProjectContext, job_id: str, recorded: JsonObject) -> HeldUp | None:
+    """The HeldUp of a job that waits for others before it begins; None if those can still succeed without a person, or
+    wait for a person themselves.
+    """
+    unmet = predecessors.find_unmet(str(project.jobs_dir), recorded)
+    if not any(each.needs_person for each in unmet):
+        return None
+    status, code = Status(str(recorded["status"])), advice.exit_code(Status.HALTED_COST)
+    command = advise_unmet(job_id, list_due(recorded), unmet)
+    return HeldUp(job_id, status, code, f"{status}, {describe_unmet(unmet)}", command)
 
 
 def _describe_held_parent(project: ProjectContext, job_id: str, state: State) -> HeldUp | None:
@@ -491,6 +527,8 @@ class ReadyJobs:
     ) -> None:
         self._project, self._leave, self._only, self._on_pass = project, leave, only, on_pass
         self._listed: deque[str] = deque()
+        self._awaited: set[str] = set()
+        """The jobs that others wait for before they begin, if there is no index."""
         self._claims: dict[str, RunClaim] = {}
         self._valid_until = 0.0
         self._has_begun = False
@@ -502,8 +540,20 @@ class ReadyJobs:
         """
         if ended.error is None:
             self._release(ended.job_id)
-        if ended.result and (ended.result.state.parent or ended.result.state.children):
+        if ended.result and (
+            ended.result.state.parent or ended.result.state.children or self._lets_others_begin(ended.result)
+        ):
             self._listed.clear()
+
+    def _lets_others_begin(self, result: CommandResult) -> bool:
+        """Whether a job has succeeded that others wait for: they may come before those that are listed."""
+        if result.state.status is not Status.SUCCESS:
+            return False
+        with suppress(IndexUnusable):
+            index = JobIndex.open(str(self._project.jobs_dir))
+            if index is not None:
+                return bool(index.list_successors(result.job_id))
+        return result.job_id in self._awaited
 
     def release_all(self) -> None:
         """Let other runs have every job: this run ends."""
@@ -584,15 +634,26 @@ class ReadyJobs:
                     index.refresh()
                 self._listed = deque(islice(self._iter_indexed(index, begun), MOST_LISTED))
                 return
-        self._listed = deque(filter(self._is_wanted, list_ready_jobs(self._project, begun)))
+        ids = list_ready_jobs(self._project, begun, self._awaited)
+        self._listed = deque(filter(self._is_wanted, ids))
 
     def _iter_indexed(self, index: JobIndex, begun: Container[str]) -> Iterator[str]:
         """Yield the ready jobs of an index, in order."""
         unsettled = index.find_unsettled()
         briefs = _Briefs(self._project, index, unsettled)
         existing = [each for each in unsettled if (self._project.jobs_dir / each).is_dir()]
-        read = sorted(filter(None, (briefs.find_queue_place(each) for each in existing if each not in begun)))
-        indexed = (each for each in index.iter_ready() if each[2] not in unsettled)
+        # The index holds jobs back that wait for others, from what it has about those.
+        released = {
+            successor
+            for each in existing
+            if briefs.has_succeeded(each)
+            for successor in index.list_successors(each)
+        }
+        wanted = {*existing, *released}
+        read = sorted(filter(None, (briefs.find_queue_place(each) for each in wanted if each not in begun)))
+        indexed = (
+            each for each in index.iter_ready() if each[2] not in unsettled and each[2] not in released
+        )
         for *_, job_id in merge(read, indexed):
             if job_id not in begun and self._is_wanted(job_id) and briefs.find_queue_place(job_id):
                 yield job_id
@@ -602,11 +663,13 @@ class ReadyJobs:
 
 
 def _find_continuing_jobs(ended: EndedJob) -> set[str]:
-    """The ids of the jobs that may continue in this run: the parent of a job, and a job that waits for its provider."""
+    """The ids of the jobs that may continue in this run: the parent of a job, and a job that waits for its provider, or for
+    others.
+    """
     result = ended.result
     if result is None:
         return set()
-    waits = result.wait is not None and not result.wait.gave_up
+    waits = (result.wait is not None and not result.wait.gave_up) or bool(result.unmet)
     return {result.state.parent or "", *([ended.job_id] if waits else [])}
 
 

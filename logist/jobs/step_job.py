@@ -12,6 +12,7 @@ from logist.core.history import fold
 from logist.core.machine import limits, steward
 from logist.core.machine.limits import Halt
 from logist.core.machine.machine import exit_code
+from logist.core.machine.predecessors import describe_unmet
 from logist.core.machine.steward import next_command
 from logist.core.model import (
     Actor,
@@ -32,7 +33,7 @@ from logist.core.step.step import Idle, StepPlan
 from logist.core.text import surrogates
 from logist.errors import Busy, InvalidFile, LogistError, ProviderError, Refused, StorageError
 from logist.event_log import events
-from logist.jobs.base import budgets, family, free_space
+from logist.jobs.base import budgets, family, free_space, predecessors
 from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
@@ -179,6 +180,8 @@ def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResul
 def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -> CommandResult:
     free_space.require_space(session.project)
     spec, changed = session.detect_spec_change()
+    if held := _hold_for_predecessors(session, spec, changed):
+        return held
     # Plan before anything is written: an unusable role, model, price or script is only reported.
     turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
@@ -215,6 +218,19 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
     return _build_result(session, [recorded], ())
 
 
+def _hold_for_predecessors(
+    session: Session, spec: EffectiveSpec, changed: list[Interaction]
+) -> CommandResult | None:
+    """Return the result of a job that has to wait for others before it begins; None if it may begin, or has begun."""
+    unmet = predecessors.find_unmet_of(session.project, session.state, spec.after or ())
+    if not unmet:
+        return None
+    # The queue reads from the state which jobs this one waits for.
+    recorded = session.record(*changed) if changed else []
+    result = _build_result(session, recorded, (f"{describe_unmet(unmet)}; nothing was sent",))
+    return replace(result, exit_code=AT_A_LIMIT, unmet=tuple(unmet))
+
+
 def _halt_limit_owner(
     session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int
 ) -> CommandResult:
@@ -239,6 +255,8 @@ def _spawn_children(session: Session, choice: Choice, tries: int) -> CommandResu
 
     free_space.require_space(session.project)
     spec, changed = session.detect_spec_change()
+    if held := _hold_for_predecessors(session, spec, changed):
+        return held
     if changed:
         session.record(*changed)
     halt = spawn.find_spawn_halt(session, spec)

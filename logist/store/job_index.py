@@ -28,7 +28,9 @@ from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from logist.core.machine import predecessors
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
+from logist.core.machine.predecessors import Unmet
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
@@ -73,8 +75,10 @@ CREATE TABLE jobs (
     id TEXT PRIMARY KEY, stamp BLOB NOT NULL, settled INTEGER NOT NULL,
     status TEXT NOT NULL, rank INTEGER NOT NULL, created_at TEXT NOT NULL, parent TEXT, assignee TEXT,
     may_run INTEGER NOT NULL, has_work_due INTEGER NOT NULL, is_over INTEGER NOT NULL, children TEXT,
-    updated_at TEXT NOT NULL, cost INTEGER NOT NULL
+    updated_at TEXT NOT NULL, cost INTEGER NOT NULL, after TEXT, has_succeeded INTEGER NOT NULL,
+    is_held INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE predecessors (predecessor TEXT, id TEXT, PRIMARY KEY (predecessor, id)) WITHOUT ROWID;
 CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;
 CREATE TABLE rows (id TEXT PRIMARY KEY, row TEXT NOT NULL, cells TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE tags (tag TEXT, id TEXT, PRIMARY KEY (tag, id)) WITHOUT ROWID;
@@ -85,12 +89,22 @@ CREATE INDEX by_age ON jobs (created_at, id);
 CREATE INDEX by_change ON jobs (updated_at, created_at, id);
 CREATE INDEX by_cost ON jobs (cost, created_at, id);
 CREATE INDEX by_assignee ON jobs (assignee) WHERE assignee IS NOT NULL;
-CREATE INDEX ready ON jobs (rank, created_at, id) WHERE may_run;
+CREATE INDEX ready ON jobs (rank, created_at, id) WHERE may_run AND NOT is_held;
+CREATE INDEX predecessors_of ON predecessors (id);
 CREATE INDEX unread_texts ON texts (id) WHERE text IS NULL;
 CREATE INDEX unsettled ON jobs (id) WHERE NOT settled;
 CREATE INDEX tags_of ON tags (id);
 """
-_INSERT = f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * 14)})"  # noqa: S608 - only question marks
+_COLUMNS = 17
+_INSERT = f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * _COLUMNS)})"  # noqa: S608 - only question marks
+_HOLD_JOBS = """
+UPDATE jobs SET is_held = NOT has_work_due AND EXISTS (
+    SELECT 1 FROM predecessors AS due LEFT JOIN jobs AS above ON above.id = due.predecessor
+    WHERE due.id = jobs.id AND NOT coalesce(above.has_succeeded, 0)
+) WHERE id """
+"""Whether jobs wait for predecessors, from what the index has about those; what is in flight is recorded all the same."""
+_HOLD_JOB = f"{_HOLD_JOBS} = ?"
+_HOLD_SUCCESSORS = f"{_HOLD_JOBS} IN (SELECT id FROM predecessors WHERE predecessor = ?)"  # noqa: S608 - nothing from outside
 
 Row = dict[str, Any]
 Place = tuple[int, str, str]
@@ -116,6 +130,10 @@ class JobBrief(NamedTuple):
     """True if a merge is due, or an answer may be in flight, whatever the status is."""
     wait: ProviderWait | None = None
     """The wait for a provider that is not available."""
+    after: Sequence[str] = ()
+    """The predecessors that must have succeeded before it begins; none if it has begun."""
+    has_succeeded: bool = False
+    """True if the jobs after it may begin."""
 
 
 class JobFilter(NamedTuple):
@@ -217,6 +235,9 @@ class _Entry(NamedTuple):
     tags: tuple[str, ...]
     text: str | None = None
     """Its text for `JobFilter.text`; None if it has to be read from its files."""
+    after: Sequence[str] = ()
+    has_succeeded: bool = False
+    """As in JobBrief, like `after`."""
 
 
 # What commands do that change a job
@@ -476,17 +497,70 @@ class JobIndex:
 
     def iter_ready(self) -> Iterator[Place]:
         """Yield the places of the settled jobs that may be ready to run, in order."""
-        yield from self._iter_pages("may_run AND settled", first=BATCH // 5)
+        yield from self._iter_pages("may_run AND NOT is_held AND settled", first=BATCH // 5)
+
+    def list_successors(self, job_id: str) -> list[str]:
+        """Return the jobs that wait for this one, or for others too, before they begin."""
+        return [
+            each for (each,) in self._select("SELECT id FROM predecessors WHERE predecessor = ?", [job_id])
+        ]
+
+    def list_failed_successors(self) -> list[str]:
+        """Return the jobs that wait for one that has failed, was canceled or does not exist."""
+        query = (
+            "SELECT DISTINCT due.id FROM predecessors AS due LEFT JOIN jobs AS above ON above.id = due.predecessor"
+            " WHERE above.id IS NULL OR above.status IN ('FAILED', 'CANCELED')"
+        )
+        return [each for (each,) in self._select(query)]
+
+    def list_unmet_pairs(self) -> list[tuple[str, str]]:
+        """Return the jobs that wait for others before they begin: each predecessor that has not succeeded, and the job."""
+        query = (
+            "SELECT due.predecessor, due.id FROM predecessors AS due"
+            " LEFT JOIN jobs AS above ON above.id = due.predecessor WHERE NOT coalesce(above.has_succeeded, 0)"
+        )
+        return self._select(query)
+
+    def has_predecessors(self) -> bool:
+        """Return whether any job has to wait for others before it begins."""
+        return bool(self._select("SELECT 1 FROM predecessors LIMIT 1"))
+
+    def read_after(self, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Return the predecessors of those jobs that have to wait for some before they begin."""
+        rows = self._select_some("id, after", "jobs", ids)
+        return {job_id: json.loads(after) for job_id, after in rows if after}
+
+    def read_unmet(self, ids: Sequence[str]) -> dict[str, Unmet | None]:
+        """Return for each settled job among these, by id, why the jobs after it must wait; None if it has succeeded."""
+        rows = [
+            row
+            for chunk in _split(ids)
+            for row in self._select_some("id, status, has_succeeded, settled", "jobs", chunk)
+        ]
+        return {
+            job_id: None if succeeded else Unmet(job_id, status)
+            for job_id, status, succeeded, settled in rows
+            if settled
+        }
 
     def read_brief(self, job_id: str) -> JobBrief | None:
         """Return what the queue needs to know about a settled job; None for any other."""
-        columns = "status, rank, created_at, parent, children, is_over, has_work_due"
+        columns = "status, rank, created_at, parent, children, is_over, has_work_due, after, has_succeeded"
         rows = self._select(f"SELECT {columns} FROM jobs WHERE id = ? AND settled", [job_id])  # noqa: S608
         if not rows:
             return None
-        status, rank, created_at, parent, children, is_over, has_work_due = rows[0]
-        below = json.loads(children) if children else []
-        return JobBrief(status, rank, created_at, parent, below, bool(is_over), bool(has_work_due))
+        status, rank, created_at, parent, children, is_over, has_work_due, after, has_succeeded = rows[0]
+        return JobBrief(
+            status,
+            rank,
+            created_at,
+            parent,
+            json.loads(children) if children else [],
+            bool(is_over),
+            bool(has_work_due),
+            after=json.loads(after) if after else (),
+            has_succeeded=bool(has_succeeded),
+        )
 
     def read_rows(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the rows of some jobs for listings, as JSON, by id."""
@@ -522,14 +596,24 @@ class JobIndex:
         if entry is not None and self._read_stamp(job_id) != entry.stamp:
             return
         write = self._database.execute
+        had_succeeded = write("SELECT has_succeeded FROM jobs WHERE id = ?", [job_id]).fetchone() == (1,)
         write("DELETE FROM tags WHERE id = ?", [job_id])
+        write("DELETE FROM predecessors WHERE id = ?", [job_id])
         if entry is None or entry.shown is None:
             write("DELETE FROM rows WHERE id = ?", [job_id])
             write("DELETE FROM texts WHERE id = ?", [job_id])
         if entry is None:
             write("DELETE FROM jobs WHERE id = ?", [job_id])
+            if had_succeeded:
+                self._hold_successors(job_id)
             return
         write(_INSERT, entry.job)
+        if entry.after:
+            rows = [(above, job_id) for above in entry.after]
+            self._database.executemany("INSERT INTO predecessors VALUES (?, ?)", rows)
+            write(_HOLD_JOB, [job_id])
+        if had_succeeded != entry.has_succeeded:
+            self._hold_successors(job_id)
         if entry.shown is not None:
             write("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", [job_id, *entry.shown])
             write("INSERT OR REPLACE INTO texts VALUES (?, ?)", [job_id, entry.text])
@@ -537,6 +621,10 @@ class JobIndex:
             self._database.executemany(
                 "INSERT INTO tags VALUES (?, ?)", [(tag, job_id) for tag in entry.tags]
             )
+
+    def _hold_successors(self, job_id: str) -> None:
+        """Write anew whether the jobs after this one wait: it has succeeded, or no longer has."""
+        self._database.execute(_HOLD_SUCCESSORS, [job_id])
 
     def _read_stamp(self, job_id: str) -> bytes:
         return _read_stamp(f"{self.jobs_dir}/{job_id}")
@@ -711,7 +799,8 @@ def _read_entry(jobs_dir: str, job_id: str) -> _Entry | None:
     try:
         return _build_entry(folder, glance, stamp)
     except (KeyError, TypeError, ValueError, AttributeError):  # a stranger's; UnicodeEncodeError too
-        return _Entry(stamp, (job_id, stamp, 0, "?", 0, "", None, None, 0, 0, 0, None, "", 0), None, ())
+        unread = (*(job_id, stamp, 0, "?", 0, "", None, None, 0, 0, 0, None), *("", 0, None, 0, 0))
+        return _Entry(stamp, unread, None, ())
 
 
 def _build_entry(folder: str, glance: Glance, stamp: bytes) -> _Entry:
@@ -732,6 +821,7 @@ def _build_entry(folder: str, glance: Glance, stamp: bytes) -> _Entry:
         row["assignee"] or "",
         row["updated_at"],
         *tags,
+        *brief.after,
     ):
         text.encode()  # SQLite takes no lone surrogates
     has_agent = brief.status in RUNNING and (brief.has_work_due or brief.wait is not None)
@@ -741,9 +831,10 @@ def _build_entry(folder: str, glance: Glance, stamp: bytes) -> _Entry:
         *(glance.id, stamp, is_settled, brief.status, brief.rank, brief.created_at, row["parent"]),
         *(row["assignee"], may_run, brief.has_work_due, brief.is_over),
         *(json.dumps(brief.children) if brief.children else None, row["updated_at"], cost),
+        *(json.dumps(brief.after) if brief.after else None, brief.has_succeeded, False),
     )
     shown = json.dumps(row, separators=(",", ":")), json.dumps(build_job_cells(row), separators=(",", ":"))
-    return _Entry(stamp, job, shown, tags, _read_text(folder, row))
+    return _Entry(stamp, job, shown, tags, _read_text(folder, row), brief.after, brief.has_succeeded)
 
 
 def _read_text(folder: str, row: Row) -> str | None:
@@ -784,6 +875,8 @@ def build_brief(folder: str, state: dict[str, Any]) -> JobBrief:
         status in _ENDED or has_no_attempts,
         is_merge_due or os.path.lexists(f"{folder}/inflight"),
         read_wait(folder, state.get("revision")) if status in RUNNING else None,
+        predecessors.list_due(state),
+        predecessors.has_succeeded(state),
     )
 
 

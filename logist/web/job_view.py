@@ -6,11 +6,12 @@ from typing import Any
 
 from logist.core.answer import findings, plans, questions
 from logist.core.machine import waiting
-from logist.core.machine.job_row import build_job_row
+from logist.core.machine.job_row import add_unmet, build_job_row
 from logist.core.model import Interaction, JsonObject, Kind, Phase, State, Status
 from logist.errors import LogistError, UsageError
 from logist.jobs.base import specs
 from logist.jobs.base.plain_reader import read_interaction
+from logist.jobs.base.predecessors import find_unmet_of
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.followed_workflow import read_followed
@@ -105,8 +106,9 @@ def load_head(served: ServedProject, session: WebSession, job_id: str) -> JobHea
     item = next((each for each in seen.inbox if each.job == job_id), None)
     # A job that was just created may not be in the list yet.
     row = seen.rows.get(job_id) or build_job_row(job_id, state.model_dump(mode="json"), running=False)
-    waits_for_provider = item is not None and item.kind == waiting.PROVIDER
-    choices = list_decisions(state, waits_for_provider=waits_for_provider)
+    if unmet := find_unmet_of(project, state, state.after or ()):
+        row = add_unmet(row, state.after or (), unmet)
+    choices = list_decisions(state, item.kind if item is not None else None)
     progress, events = read_tail(job)
     return JobHead(project, job, state, item, row, choices, progress, tuple(events))
 

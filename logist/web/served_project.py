@@ -154,6 +154,7 @@ def _read_rows(folder: str, ids: list[str]) -> Iterable[Row]:
                 "rank": 0,
                 "created_at": "",
                 "updated_at": "",
+                "waits_for": [],
                 "reason": glance.problem or str(error),
                 "next_command": f"logist job verify --job {glance.id}",
             }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from shlex import quote
 
 from logist.core.machine import advice
+from logist.core.machine.predecessors import Unmet, build_drop_command
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.steward.inbox_decisions import CARRIER, DecisionChoice, Input, find_gated_tool
 from logist.jobs.steward.signed_decisions import NotSigned
@@ -25,6 +26,9 @@ def build_decision_command(head: JobHead, choice: DecisionChoice, entered: str, 
             return f"{_join(head, ['role', CARRIER])} && {_join(head, ['approve'])}"
         case "switch":
             return f"{_join(head, ['role', entered])} && {_join(head, ['resubmit'])}"
+        case "drop_failed":
+            unmet = [Unmet(**each) for each in head.row["waits_for"]]
+            return build_drop_command(head.id, head.state.after or (), unmet)
         case "raise_limit":
             name = advice.LIMITS[head.state.status].partition("=")[0]
             config = _join(head, ["config", "--set", f"limits.{name}={entered}"])

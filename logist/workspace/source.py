@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from logist.errors import StorageError, UsageError
-from logist.workspace import readable_history
+from logist.workspace import readable_history, throwaway
 from logist.workspace.checkpoint import checkout, objects, repository, sharing
-from logist.workspace.files import file_names, safe_open
+from logist.workspace.files import file_names, removal, safe_open
 from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 
 MAKING = "logist-making"
@@ -123,6 +123,15 @@ def make_agent_git(git: Git, root: Path, base: str) -> Iterator[Git]:
     """Create an empty repository outside of the workspace, with `base` as its branch; at the end of the block, move it
     in.
     """
+    inner = _make_outside(git, base)
+    yield inner
+    with safe_open.open_root(root) as top:
+        safe_open.make_writable(top)
+        os.rename(inner.git_dir, b".git", dst_dir_fd=top)
+    inner.git_dir.parent.rmdir()
+
+
+def _make_outside(git: Git, base: str) -> Git:
     making = git.git_dir / MAKING
     if os.path.lexists(making):  # left by a killed command
         import shutil  # noqa: PLC0415 - loads the libraries of three compressions
@@ -132,11 +141,66 @@ def make_agent_git(git: Git, root: Path, base: str) -> Iterator[Git]:
     making.mkdir(0o700)
     repository.create_repository(inner.git_dir, bare=False, long_names=len(base) == 64)
     repository.write_file(inner.git_dir / MAIN, f"{base}\n".encode("ascii"))
-    yield inner
-    with safe_open.open_root(root) as top:
-        safe_open.make_writable(top)
-        os.rename(making / ".git", b".git", dst_dir_fd=top)
-    making.rmdir()
+    return inner
+
+
+def lend_objects(git: Git, inner: Git, root: Path) -> None:
+    """Let the new `.git` of the workspace, `inner`, read the objects of the repository of checkpoints.
+
+    That is for people, and for programs without a sandbox. Before any other program runs, `give_objects` copies what it
+    may read. The path is relative, so that the job may be moved.
+    """
+    (inner.git_dir / "objects" / "info").mkdir(0o700)
+    repository.write_file(
+        inner.git_dir / Path(*map(os.fsdecode, throwaway.ALTERNATES)), _describe_loan(git, root)
+    )
+
+
+def _describe_loan(git: Git, root: Path) -> bytes:
+    return os.fsencode(os.path.relpath(git.git_dir / "objects", root / ".git" / "objects")) + b"\n"
+
+
+def borrows_objects(git: Git, root: Path, top: int) -> bool:
+    """Whether the `.git` of the workspace `root` (its descriptor is `top`) reads the objects of the repository of
+    checkpoints, as `lend_objects` has arranged.
+    """
+    loan = _describe_loan(git, root)
+    try:
+        with safe_open.open_regular_below(
+            top, [b".git", *throwaway.ALTERNATES], unlocking=True
+        ) as descriptor:
+            return os.read(descriptor, len(loan) + 1) == loan
+    except OSError as error:
+        if error.errno not in safe_open.GONE:
+            raise
+        return False
+
+
+def give_objects(git: Git, top: int) -> None:
+    """Copy the objects of the job's first checkpoint into the `.git` of the workspace `top`, which borrows them. Removes
+    that `.git` if it can't have them.
+    """
+    base = objects.find_first(git)
+    made = _make_outside(git, base)
+    sharing.copy_objects(made, git.git_dir, sharing.find_shares(git, git.git_dir, [base], "--no-walk"))
+    new = (made.git_dir / sharing.PACKS).iterdir()
+    try:
+        with safe_open.open_below(top, [b".git", b"objects", b"pack"], unlocking=True) as target:
+            safe_open.make_writable(target)
+            for path in sorted(
+                new, key=lambda path: path.suffix == ".idx"
+            ):  # git uses a pack that has an index
+                with open(path, "rb") as file:
+                    git.flush(file.fileno())
+                os.rename(path, path.name, dst_dir_fd=target)
+            git.flush(target)
+        throwaway.remove_entry(git, top, [b".git", *throwaway.ALTERNATES])
+    except OSError as error:
+        if error.errno not in safe_open.GONE:
+            raise
+        throwaway.remove_git(git, top)
+    finally:
+        removal.remove_directory(made.git_dir.parent)
 
 
 def list_uncommitted(repo: Path) -> list[str]:

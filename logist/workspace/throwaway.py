@@ -12,14 +12,16 @@ from logist.workspace.files import safe_open
 from logist.workspace.files.removal import remove_tree
 from logist.workspace.git import Git
 
+ALTERNATES = (b"objects", b"info", b"alternates")
+"""The file that names the directories from which a repository borrows objects."""
 PLANTED = (b"hooks", b"config", b"config.worktree", b"commondir", b"worktrees", b"modules")
 """Files that can make git run programs or use other directories."""
-PLANTED_BELOW = ((b"info", b"attributes"), (b"objects", b"info", b"alternates"))
+PLANTED_BELOW = ((b"info", b"attributes"), ALTERNATES)
 
 
-def disarm_git(git: Git, root: int) -> bool:
+def disarm_git(git: Git, root: int, *, lending: bool = False) -> bool:
     """Remove hooks, settings and references to other places from `.git` in the workspace `root`; return False if it
-    must be created again.
+    must be created again. `lending`: keep the reference to objects, which is Logist's own.
     """
     try:
         status = os.stat(b".git", dir_fd=root, follow_symlinks=False)
@@ -34,6 +36,8 @@ def disarm_git(git: Git, root: int) -> bool:
             for name in PLANTED:
                 _remove_entry(beside, inner, [name])
             for parts in PLANTED_BELOW:
+                if lending and parts == ALTERNATES:
+                    continue
                 _remove_entry(beside, inner, list(parts))
             _write_config(inner, long_names=len(objects.read_tip(git) or "") == 64)
     return True
@@ -41,8 +45,13 @@ def disarm_git(git: Git, root: int) -> bool:
 
 def remove_git(git: Git, root: int) -> None:
     """Remove `.git` from the workspace `root`."""
+    remove_entry(git, root, [b".git"])
+
+
+def remove_entry(git: Git, root: int, parts: list[bytes]) -> None:
+    """Remove a path from the workspace `root`, if it is there."""
     with safe_open.open_root(git.git_dir) as beside:
-        _remove_entry(beside, root, [b".git"])
+        _remove_entry(beside, root, parts)
 
 
 def _remove_entry(beside: int, top: int, parts: list[bytes]) -> None:

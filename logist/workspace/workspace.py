@@ -99,8 +99,6 @@ class KnownStart:
     layout: FileLayout | None = None
     linked: ObjectShares | None = None
     """The objects of its own repository."""
-    copied: ObjectShares | None = None
-    """Those for its agent."""
 
 
 class Workspace(WorkspaceReader):
@@ -166,7 +164,7 @@ class Workspace(WorkspaceReader):
             sharing.link_objects(self.git, parent, known.linked)
             sharing.copy_shallow(parent, self.git.git_dir)
             readable_history.inherit_history(replace(self.git, git_dir=parent), self.git.git_dir, commit)
-            self._create_workspace(commit, twin=twin, original=parent, known=known)
+            self._create_workspace(commit, twin=twin, known=known, lending=True)
             return commit
 
     def populate_from_original(
@@ -223,11 +221,13 @@ class Workspace(WorkspaceReader):
         is_first: bool = True,
         verifying: bool = False,
         known: KnownStart | None = None,
+        lending: bool = False,
     ) -> None:
         """Make a checkpoint the last one of a new repository, and the new workspace equal to it.
 
-        `original` is the repository of the job with which the new one shares objects, if any. `is_first`: the job
-        doesn't know the parents of the checkpoint. `verifying`: nothing has verified its objects yet.
+        `original` is the repository of the job that this one is a fork of, if any. `is_first`: the job doesn't know the
+        parents of the checkpoint. `verifying`: nothing has verified its objects yet. `lending`: the agent's repository
+        gets the objects when a program needs them.
         """
         known = known or KnownStart()
         (content,) = objects.read_commits(self.git, commit)
@@ -254,17 +254,22 @@ class Workspace(WorkspaceReader):
                 # With -i: otherwise git compares the changed names with files of the current directory.
                 checkout.write_index(borrowing, base, "read-tree", "-m", "-i", base)
             self.why_history_is_missing = source.copy_commits(
-                self.git, inner, base, partial(self._copy_first_commit, inner, base, original, known)
+                self.git,
+                inner,
+                base,
+                partial(source.lend_objects, self.git, inner, self.root)
+                if lending
+                else partial(self._copy_first_commit, inner, base, original),
             )
             baseline.save_baseline(self.git, made or self._complete_files(commit, listing.tree, unstored))
 
-    def _copy_first_commit(self, inner: Git, base: str, original: Path | None, known: KnownStart) -> None:
+    def _copy_first_commit(self, inner: Git, base: str, original: Path | None) -> None:
         """Copy the commit that the agent's repository begins with; its objects are in `original`, or only in this one."""
         if original is None:
             sharing.copy_packs(self.git.git_dir, inner.git_dir)
-            return
-        known.copied = known.copied or sharing.find_shares(self.git, original, [base], "--no-walk")
-        sharing.copy_objects(inner, original, known.copied)
+        else:
+            shares = sharing.find_shares(self.git, original, [base], "--no-walk")
+            sharing.copy_objects(inner, original, shares)
 
     def _complete_files(self, commit: str, target: Tree, unstored: dict[bytes, Unstored]) -> Baseline:
         """Make a new workspace, into which git has written files, equal to a checkpoint; return the baseline."""
@@ -337,12 +342,25 @@ class Workspace(WorkspaceReader):
         """Whether one of two checkpoints is based on a later commit of the source than the other."""
         return objects.find_base(self.git, one) != objects.find_base(self.git, other)
 
-    def disarm_git(self) -> None:
+    def disarm_git(self, *, for_programs: bool = True) -> None:
         """Remove from the workspace's own `.git` what makes git run programs; create it again if it is
         invalid.
+
+        `for_programs`: programs that can't read the repository of checkpoints will use it, so it must be complete.
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
-            if not throwaway.disarm_git(self.git, top):
+            lending = source.borrows_objects(self.git, self.root, top)
+            if lending and for_programs:
+                source.give_objects(self.git, top)
+                lending = False
+            if not throwaway.disarm_git(self.git, top, lending=lending):
+                self.why_history_is_missing = source.create_agent_git(self.git, self.root)
+
+    def complete_git(self) -> None:
+        """Copy the objects that the workspace's own `.git` borrows: a program in the sandbox can't read them there."""
+        with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
+            if source.borrows_objects(self.git, self.root, top):
+                source.give_objects(self.git, top)
                 self.why_history_is_missing = source.create_agent_git(self.git, self.root)
 
     def hide_history(self) -> None:

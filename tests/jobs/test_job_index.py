@@ -136,6 +136,15 @@ def decide(kind: Kind) -> Callable[[Bench, str], object]:
     return lambda b, job_id: record_decision(b.project, job_id, kind)
 
 
+def follow(b: Bench, job_id: str) -> None:
+    """Let a job wait for the next one, and for one that the next but one waits for."""
+    position = IDS.index(job_id)
+    after = [IDS[(position + step) % len(IDS)] for step in (1, 3)]
+    job_edits.configure_job(
+        b.project, job_id, {("after",): [each for each in after if b.folder(each).is_dir()]}
+    )
+
+
 def wait_for_provider(b: Bench, job_id: str) -> None:
     job = b.project.open_job(job_id)
     with job.hold_lock(command="test", since="now"):
@@ -154,6 +163,7 @@ def begin_call(b: Bench, job_id: str) -> None:
 BY_LOGIST: dict[str, Callable[[Bench, str], object]] = {
     "create": create,
     "step": lambda b, job_id: b.step(job_id),
+    "follow": follow,
     "rank": lambda b, job_id: job_edits.set_rank(b.project, job_id, 7),
     "cancel": decide(Kind.CANCEL),
     "suspend": decide(Kind.SUSPEND),
@@ -178,6 +188,7 @@ def append_to_history(b: Bench, job_id: str) -> None:
 OUTSIDE: dict[str, Callable[[Bench, str], object]] = {
     "edit": lambda b, job_id: edit_state(b, job_id, {"status": "STUCK", "tags": ["x", 3]}),
     "invalid": lambda b, job_id: edit_state(b, job_id, {"rank": 1 << 70, "tags": ["\ud800"]}),
+    "follow outside": lambda b, job_id: edit_state(b, job_id, {"after": ["a", "c", "gone", 3, "a"]}),
     "parent": lambda b, job_id: edit_state(b, job_id, {"parent": "c", "title": "\x00\n"}),
     "halt": lambda b, job_id: edit_state(b, job_id, {"status": "HALTED_COST", "children": ["c--1"]}),
     "gather": lambda b, job_id: edit_state(b, job_id, {"status": "WAITING", "children": ["c--1", "gone"]}),
@@ -254,7 +265,7 @@ def test_it_answers_what_the_files_say(steps: list[tuple[str, str, int | None]])
 
 
 @pytest.mark.deep_beyond(1)
-@pytest.mark.parametrize("name", ["create", "step", "rank", "delete", "wait", "call"])
+@pytest.mark.parametrize("name", ["create", "step", "follow", "rank", "delete", "wait", "call"])
 def test_a_command_that_is_killed_leaves_no_old_answer(tmp_path: Path, name: str) -> None:
     """Killed at each file that it touches, one after the other."""
     event, was_killed = 0, True
@@ -589,7 +600,7 @@ def test_choosing_a_job_reads_no_ended_job(b: Bench) -> None:
     assert [path for path in opened if path.endswith("/b/state.json")] != []
 
 
-DIGEST = "bb2d398bb728ecae"
+DIGEST = "e44fc65700f2afec"
 """Of the rows below. If it changes, raise `job_index.FORMAT` too: rows of an index that exists would stay as they are."""
 
 

@@ -142,6 +142,7 @@ def test_a_child_has_nothing_of_later_checkpoints_and_its_agent_nothing_of_earli
     later = family.parent.create_checkpoint("later").commit
     support.git(family.parent.git.git_dir, "repack", "-a", "-d", "-q")
     space = family.child("one")
+    space.complete_git()
     require_complete(space.git.git_dir)
     require_complete(space.root)
     assert later not in list_objects(space.git.git_dir)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from logist.errors import StorageError
 from logist.regular_files import read_regular
 from logist.workspace import KnownStart, Workspace
-from logist.workspace.checkpoint import objects, packs, sharing, written_files
+from logist.workspace.checkpoint import checkout, objects, packs, sharing, written_files
 from logist.workspace.checkpoint.baseline import Baseline, load_baseline
 from logist.workspace.checkpoint.objects import TreeListing
 from logist.workspace.checkpoint.scan import UNSURE, ScanRules, scan_workspace
@@ -79,6 +80,7 @@ def test_children_of_one_step_use_what_the_first_one_found(tmp_path: Path, sourc
         for name in ("one", "two", "three"):
             child = make(tmp_path, f"{commit}-{name}")
             child.populate_from_parent(parent.git.git_dir, commit, parent.root, known)
+            child.complete_git()
             require_as_scanned(child, commit)
         assert known.layout is not None
         held = support.git(
@@ -166,3 +168,19 @@ def test_as_many_objects_are_not_the_same_objects(tmp_path: Path, source: Path) 
     shared, missing = sharing.find_shares(workspace.git, git_dir, [commit])
     assert shared == []
     assert sorted(missing) == sorted([*names, commit])
+
+
+@pytest.mark.parametrize("name", ["plain", 'a "quoted" \\ name', '"', "two\nlines", "end\r", "\n"])
+def test_a_file_whose_content_is_not_that_of_its_object_is_noticed(
+    tmp_path: Path, source: Path, name: str
+) -> None:
+    (source / name).write_text("right\n")
+    support.git(source, "add", "--all")
+    support.git(source, "commit", "--quiet", "--message", "more")
+    workspace = make(tmp_path, "job")
+    listing = objects.read_listing(workspace.git, workspace.populate(source))
+    checkout._verify_files(workspace.git, workspace.root, listing)
+    (workspace.root / name).write_text("wrong\n")
+    with pytest.raises(StorageError) as caught:
+        checkout._verify_files(workspace.git, workspace.root, listing)
+    assert caught.value.message == f"a file differs from its object: {name}"

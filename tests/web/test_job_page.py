@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.cli.desk import Desk
 from tests.web.visitor import Visitor
 
 
@@ -49,3 +50,19 @@ def test_a_step_or_role_that_is_not_in_the_list_decides_nothing(visitor: Visitor
         answered = visitor.decide(job, decision, "none")
         assert answered.status_code == 400
         assert said in answered.text
+
+
+def test_a_job_that_waits_for_others_links_them(examples: Desk, visitor: Visitor) -> None:
+    examples.create("next", "--after", "pending", "--after", "success")
+    text = visitor.get("/jobs/next").text
+    assert "It begins when this job has succeeded:" in text
+    assert '/jobs/pending">pending</a>' in text
+    assert '/jobs/success">' not in text
+
+
+def test_a_job_whose_predecessor_failed_may_begin_without_it(examples: Desk, visitor: Visitor) -> None:
+    examples.create("next", "--after", "pending", "--after", "failed")
+    text = visitor.get("/jobs/next").text
+    assert "waits for pending (PENDING) and failed (FAILED)" in text
+    assert visitor.decide("next", "drop_failed").status_code == 303
+    assert examples.state("next")["after"] == ["pending"]

@@ -104,6 +104,7 @@ def build_unknown_row(job_id: str, next_command: str = REBUILD) -> dict[str, Any
         "provider_wait": None,
         "reason": "",
         "merged": None,
+        "waits_for": [],
         "next_command": next_command,
     }
 

@@ -26,6 +26,7 @@ _STYLES = {
     "damaged": "red bold",
     "provider": "yellow",
     "budget": "yellow",
+    "predecessor": "yellow",
     "approval": "yellow",
     "plan": "yellow",
     "manual": "yellow",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
 from logist.cli.show import glance
 from logist.cli.show.output import Diagnostic, EncodedRows, decode_texts, make_warnings
-from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
+from logist.core.machine.job_row import RUNNING, add_unmet, build_job_cells, build_job_row
+from logist.core.machine.predecessors import Unmet
 from logist.errors import Damaged, LogistError
 from logist.formats import UPGRADE
+from logist.jobs.base.predecessors import examine_predecessor, find_unmet
 from logist.quick_tuple import NamedTuple
 from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex, JobOrder
 from logist.store.listing import REBUILD, Glance, read_glances
@@ -88,10 +90,39 @@ def _read_indexed_listing(
     else:
         values = [each for each in values if each[2] not in unsettled]
         ids = order.sort([*values, *(_build_value(order, row) for row in rows.values())])[:limit]
-    texts = _iter_texts(index.read_rows, _encode_row, folder, ids, rows)
+    texts = _iter_texts(_HeldRows(index, folder, unsettled).read, _encode_row, folder, ids, rows)
     cells = _iter_texts(index.read_cells, lambda row: json.dumps(_list_cells(row)), folder, ids, rows)
     shown_waits = [(each, waits[each]) for each in (ids if waits else ()) if each in waits and each in rows]
     return JobListing(EncodedRows(texts), not ids, problems, shown_waits, lambda: decode_texts(cells))
+
+
+class _HeldRows:
+    """Reads rows from the index, with what the jobs wait for: that follows from the states of other jobs."""
+
+    def __init__(self, index: JobIndex, folder: str, unsettled: Collection[str]) -> None:
+        self._index, self._folder, self._unsettled = index, folder, unsettled
+        self._has_some = index.has_predecessors()
+        self._examined: dict[str, Unmet | None] = {}
+
+    def read(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the rows of some jobs as JSON, by id."""
+        texts = self._index.read_rows(ids)
+        after = self._index.read_after(ids) if self._has_some else {}
+        self._examine({each for due in after.values() for each in due})
+        for job_id, due in after.items():
+            unmet = [found for each in due if (found := self._examined[each]) is not None]
+            if unmet and job_id in texts:
+                texts[job_id] = _encode_row(add_unmet(json.loads(texts[job_id]), due, unmet))
+        return texts
+
+    def _examine(self, ids: set[str]) -> None:
+        new = sorted(ids - self._examined.keys())
+        settled = self._index.read_unmet([each for each in new if each not in self._unsettled])
+        for job_id in new:
+            is_indexed = job_id in settled
+            self._examined[job_id] = (
+                settled[job_id] if is_indexed else examine_predecessor(self._folder, job_id)
+            )
 
 
 def _is_shown(folder: str, row: Row, wanted: JobFilter) -> bool:
@@ -187,7 +218,10 @@ def read_job_rows(
             try:
                 is_running = seen.asked and _is_held(folder, seen)
                 wait = glance.read_provider_wait(f"{folder}/{seen.id}", seen.state)
-                row = build_job_row(seen.id, seen.state, running=is_running, wait=wait and wait.to_json())
+                unmet = () if is_running else find_unmet(folder, seen.state)
+                row = build_job_row(
+                    seen.id, seen.state, running=is_running, wait=wait and wait.to_json(), unmet=unmet
+                )
                 rows.append(_read_row_from_history(folder, seen, row, problems) if seen.behind else row)
                 if wait and not is_running and not seen.behind:
                     waits[seen.id] = f"waits for {wait.describe()}"
@@ -219,7 +253,8 @@ def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[D
         each._replace(target=f"{folder}/{seen.id}") for each in make_warnings(notes, "state_rebuilt")
     ]
     asked = seen.asked and state["status"] in RUNNING
-    return build_job_row(seen.id, state, running=asked and _is_held(folder, seen))
+    is_running = asked and _is_held(folder, seen)
+    return build_job_row(seen.id, state, running=is_running, unmet=find_unmet(folder, state))
 
 
 def _warn_unreadable(folder: str, job_id: str, problem: str, fix: str | None = REBUILD) -> Diagnostic:

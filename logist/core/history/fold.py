@@ -39,6 +39,7 @@ SWITCH = workflow_state.SWITCH
 
 _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent", "shares_limits"),
+    "after",
     *("agent_role", "agent_role_source", "badge", "color", "source", "merges", "forked"),
 )
 """Fields that keep their current values when a job goes back to an earlier state."""
@@ -233,6 +234,7 @@ def _apply_spec(base: State, spec: EffectiveSpec) -> dict[str, Any]:
         "workflow": flow.name if flow else None,
         "parent": spec.parent,
         "shares_limits": spec.shares_limits,
+        "after": list(spec.after) if spec.after else None,
         "doers": {**(spec.doers or {}), workflow_state.JOB: make_like(spec, "Doer", **_to_doer_fields(doer))}
         if flow
         else None,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import index
 from types import NoneType
 from typing import Any
 
 from logist.core.machine import advice, waiting
+from logist.core.machine.predecessors import Unmet, advise_unmet, list_due
 from logist.core.money import amounts
 
 RUNNING = {"PENDING": "RUNNING", "REVIEW_REQUIRED": "REVIEWING"}
@@ -33,11 +35,16 @@ _SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
 
 
 def build_job_row(
-    job_id: str, state: State, *, running: bool = False, wait: dict[str, Any] | None = None
+    job_id: str,
+    state: State,
+    *,
+    running: bool = False,
+    wait: dict[str, Any] | None = None,
+    unmet: Sequence[Unmet] = (),
 ) -> dict[str, Any]:
     """Return the row of a job in a listing, as JSON. Raises KeyError or TypeError for an invalid state.
 
-    `wait`: the wait for a provider that is not available, as JSON.
+    `wait`: the wait for a provider that is not available, as JSON. `unmet`: the predecessors that it waits for.
     """
     if "color" not in state:
         state = {**DOER, **state}
@@ -46,7 +53,7 @@ def build_job_row(
             raise TypeError(name)
     status, stuck, usage = state["status"], state["stuck"], state["usage"]
     kind = stuck["kind"] if stuck else None
-    return {
+    row = {
         "id": job_id,
         "status": RUNNING[status] if running else status,
         "awaiting": state["awaiting"],
@@ -66,8 +73,16 @@ def build_job_row(
         "provider_wait": None if running else wait,
         "reason": reason if isinstance(reason := state.get("reason"), str) else "",
         "merged": _is_merged(state),
+        "waits_for": [],
         "next_command": advice.advise_next_command(state, job_id, running=running),
     }
+    return row if running or not unmet else add_unmet(row, list_due(state), unmet)
+
+
+def add_unmet(row: dict[str, Any], after: Sequence[str], unmet: Sequence[Unmet]) -> dict[str, Any]:
+    """Return the row of a job that waits for predecessors. `after`: all that it has to wait for."""
+    waits_for = [{"job": each.job, "status": each.status} for each in unmet]
+    return {**row, "waits_for": waits_for, "next_command": advise_unmet(row["id"], after, unmet)}
 
 
 def build_job_cells(row: dict[str, Any]) -> tuple[str, str, str, str, str]:

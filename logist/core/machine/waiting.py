@@ -16,8 +16,11 @@ STUCK_KINDS = (
 )
 """Kinds of a STUCK job: those of the state machine, and an agent's question."""
 LIMIT_KINDS = {"HALTED_COST": "cost", "HALTED_TIME": "time", "HALTED_ITERATION": "iterations"}
-PROVIDER, BUDGET, DAMAGED = "provider", "budget", "damaged"
-KINDS = (*STUCK_KINDS, "approval", "plan", "manual", *LIMIT_KINDS.values(), PROVIDER, BUDGET, DAMAGED)
+PROVIDER, BUDGET, PREDECESSOR, DAMAGED = "provider", "budget", "predecessor", "damaged"
+KINDS = (
+    *(*STUCK_KINDS, "approval", "plan", "manual", *LIMIT_KINDS.values()),
+    *(PROVIDER, BUDGET, PREDECESSOR, DAMAGED),
+)
 """All kinds of waiting, as a person filters them."""
 
 KIND_TEXTS = {
@@ -38,6 +41,7 @@ KIND_TEXTS = {
     "iterations": "the limit of runs is reached",
     "provider": "the provider was not available",
     "budget": "a budget of all jobs is used up",
+    "predecessor": "a job that must succeed first has failed, or was canceled or deleted",
     "damaged": "its files are damaged",
 }
 """What each kind means, for a person who does not know Logist."""

@@ -150,6 +150,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "auto_merge": (("optional", "bool"), None),
             "shares_limits": (("optional", "bool"), None),
             "model": (("optional", "str"), None),
+            "after": (("optional", ("tuple", "str")), None),
         },
     ),
     "EndCommand": (
@@ -291,6 +292,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "review_mode": (("optional", ("choice", "strict", "normal", "yolo")), None),
             "auto_merge": (("optional", "bool"), None),
             "shares_limits": (("optional", "bool"), None),
+            "after": (("list", ("limited", "str", {"pattern": "^[a-zA-Z0-9_-]{1,128}$"})), []),
         },
     ),
     "Last": (
@@ -617,6 +619,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "outputs": (("map", "any"), {}),
             "parent": (("optional", "str"), None),
             "shares_limits": (("optional", "bool"), None),
+            "after": (("optional", ("list", "str")), None),
             "forked": (("optional", ("record", "Forked")), None),
             "children": (("list", "str"), []),
             "spawned": (("optional", ("record", "Spawned")), None),

@@ -78,6 +78,7 @@ class JobSpec(Frozen):
     review_mode: Literal["strict", "normal", "yolo"] | None = None
     auto_merge: bool | None = None
     shares_limits: bool | None = None
+    after: list[JobId] = []
 
 
 class Doer(Recorded):
@@ -136,6 +137,8 @@ class EffectiveSpec(Recorded):
     """Whether the job uses what its parent has left, within `limits`; None: no, only its own limits apply."""
     model: str | None = None
     """The model that job.yaml names for all its agents; None: see `core.step.model_choice`."""
+    after: tuple[str, ...] | None = None
+    """The predecessors: jobs that must have succeeded before this one begins."""
 
     @property
     def limits_above(self) -> str | None:

@@ -119,6 +119,8 @@ class State(Recorded):
     """The parent job, of which this job does a part."""
     shares_limits: bool | None = None
     """Whether the job uses what its parent has left."""
+    after: list[str] | None = None
+    """The predecessors: jobs that must have succeeded before this one begins."""
     forked: Forked | None = None
     """For a fork: what it was forked from."""
     children: list[str] = []

@@ -97,8 +97,9 @@ class _Past:
             converted["observed"] = {
                 name: value for name, value in converted["observed"].items() if name != "found"
             }
-        if entry.spec is not None and entry.spec.parent:
-            converted["spec"] = {**converted["spec"], "parent": None, "shares_limits": None}
+        if entry.spec is not None:  # the family and the predecessors are jobs of another project
+            elsewhere = {"parent", "shares_limits", "after"}.intersection(converted["spec"])
+            converted["spec"] = {**converted["spec"], **dict.fromkeys(elsewhere)}
         if entry.kind is Kind.CREATE:
             command = {name: value for name, value in converted["command"].items() if name != "source"}
             converted |= {"command": {**command, **self.create}, "checkpoint_after": self.start}

@@ -21,7 +21,7 @@ from logist.core.model import (
 from logist.core.model.commands import CreateCommand
 from logist.core.workflow import limit_checks
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base import hooks, job_workflows, project_home, source_repository, specs
+from logist.jobs.base import hooks, job_workflows, predecessors, project_home, source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
@@ -98,6 +98,7 @@ def create_job(
     without a prompt, InvalidFile for a workflow or a role that can't be used.
     """
     plan = plan_job(project, job_id, spec, draft=draft, text=text, here=here, child=child)
+    predecessors.require_usable(project, job_id, spec.after)
     ensure_home(project)
     with JobDir.create_job(project.jobs_dir, job_id) as job:
         filled = fill_job(project, job, plan, find_kept_folder(project))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from logist.core.machine.predecessors import advise_unmet
 from logist.core.machine.steward import next_command
 from logist.core.text.counts import format_count
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from logist.core.machine.predecessors import Unmet
     from logist.core.model import Interaction, State
     from logist.store.provider_wait import ProviderWait
 
@@ -30,8 +32,13 @@ class CommandResult:
     wait: ProviderWait | None = None
     """The wait for a provider that is not available; None if the job does not wait for one."""
 
+    unmet: tuple[Unmet, ...] = ()
+    """The predecessors that the job waits for before it begins."""
+
     @property
     def next_command(self) -> str:
+        if self.unmet:
+            return advise_unmet(self.job_id, self.state.after or (), self.unmet)
         return next_command(self.before or self.state, self.job_id)
 
     def __repr__(self) -> str:

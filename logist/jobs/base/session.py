@@ -166,6 +166,8 @@ class Session:
             return spec, []
         made_with = next((entry.spec.workflow for entry in self.load_history() if entry.spec), None)
         specs.require_frozen(self.job, spec.workflow, made_with)
+        if spec.after and list(spec.after) != self.state.after:
+            specs.require_usable_predecessors(self.project, self.job, spec.after)
         entry = self.build_interaction(
             Kind.SPEC, self.state.place, actor=Actor.SYSTEM, spec=spec, command=command
         )

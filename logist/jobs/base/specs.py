@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logist import documents
@@ -33,6 +33,7 @@ from logist.core.model import (
 )
 from logist.core.text.field_problems import describe_first
 from logist.errors import InvalidFile, UsageError
+from logist.jobs.base import predecessors
 from logist.quick_model import ValidationError
 from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
@@ -181,6 +182,7 @@ def build_effective_spec(
         **_build_review_fields(project, spec),
         shares_limits=True if spec.shares_limits and spec.parent else None,
         model=redacted(spec.model) if spec.model else None,
+        after=tuple(dict.fromkeys(spec.after)) or None,
     )
 
 
@@ -387,8 +389,18 @@ def edit_spec(
         require_usable_doer(project, spec)
     if ("files",) in changes:
         require_workspace_paths(project, spec.files)
+    if ("after",) in changes:
+        predecessors.require_usable(project, job.id, spec.after)
     replace_file(job.spec_file, edited.encode("utf-8"))
     return spec
+
+
+def require_usable_predecessors(project: ProjectContext, job: JobDir, after: Sequence[str]) -> None:
+    """Raise InvalidFile if a changed job.yaml names predecessors that the job can't wait for."""
+    try:
+        predecessors.require_usable(project, job.id, after)
+    except UsageError as error:
+        raise InvalidFile(error.message, where=f"{job.spec_file}: after", fix=error.fix) from error
 
 
 def _read_text(job: JobDir) -> str:

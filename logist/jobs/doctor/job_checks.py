@@ -22,9 +22,10 @@ from logist.core.history import newer_versions
 from logist.core.model import Status, Workflow
 from logist.core.text.counts import format_count
 from logist.errors import Busy, Damaged, LogistError, NewerFormat, Refused
-from logist.jobs.base import job_reader, specs
+from logist.jobs.base import job_reader, predecessors, specs
 from logist.jobs.base import session as sessions
 from logist.jobs.base.job_reader import Edits
+from logist.jobs.base.predecessors import NamedPredecessors
 from logist.jobs.base.project import Clock, ProjectContext
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor import checks, repairs
@@ -42,6 +43,7 @@ from logist.jobs.doctor.checks import (
     warning,
 )
 from logist.jobs.turn import answer_recording
+from logist.regular_files import read_regular
 from logist.store import JobDir, files, history, lock, segments
 from logist.store.entries import Header, read_header
 from logist.timestamps import format_local
@@ -455,6 +457,32 @@ def _spec(examined: ExaminedJob) -> Iterator[Finding]:
         yield warning(examined.check, each, "edit the file, unless it is for a newer version of Logist")
 
 
+def _predecessors(examined: ExaminedJob) -> Iterator[Finding]:
+    """Check which jobs this one is to wait for, as the files say it: what was written by hand, a step would refuse."""
+    job, project = examined.job, examined.project
+    after = _read_after(project, job.id) if predecessors.can_wait(examined.state) else None
+    if not after:
+        return
+    written = NamedPredecessors(project, {job.id: after}, lambda job_id: _read_after(project, job_id))
+    try:
+        written.require_known(job.id)
+        written.require_order(job.id)
+    except LogistError as error:
+        fix = f"logist job config --job {job.id} --unset after"
+        yield invalid(examined.check, f"{job.spec_file}: after: {error.message}", fix)
+
+
+def _read_after(project: ProjectContext, job_id: str) -> list[str] | None:
+    """Return the predecessors in job.yaml; None if it can't be read: another row reports that."""
+    try:
+        job = project.open_job(job_id)
+        if b"after" not in read_regular(job.spec_file):  # without parsing it: almost all jobs wait for none
+            return []
+        return specs.read_job_spec(job, draft=True, accept_slips=True).after
+    except (LogistError, OSError):
+        return None
+
+
 def _workflow(examined: ExaminedJob) -> Iterator[Finding]:
     """Compare workflow.json with the workflow in the history."""
     job = examined.job
@@ -624,6 +652,7 @@ JOB_CHECKS: tuple[HealthCheck[ExaminedJob], ...] = (
     HealthCheck("state.json", _is_behind, repairs.rebuild_state, _FROM_HISTORY, ExaminedJob.is_idle),
     HealthCheck("under way", _under_way, repairs.take_away, _TAKEN_AWAY, ExaminedJob.is_idle),
     HealthCheck("spec", _spec, applies=ExaminedJob.is_loaded),
+    HealthCheck("predecessors", _predecessors, applies=ExaminedJob.is_loaded),
     HealthCheck("workflow.json", _workflow, repairs.freeze, _FROM_HISTORY, ExaminedJob.is_loaded),
     HealthCheck("workspace", _workspace, repairs.refill, _REFILLED, ExaminedJob.is_loaded_with_files),
     HealthCheck("checkpoints", _checkpoints, applies=ExaminedJob.is_loaded_with_files),

@@ -194,6 +194,7 @@ def as_asked(spec: EffectiveSpec) -> JsonObject:
             "review_mode": spec.review_mode or "normal",
             "auto_merge": bool(spec.auto_merge),
             "shares_limits": spec.shares_limits,
+            "after": list(spec.after or ()),
         }
     )
     return asked.model_dump(mode="json", exclude_none=True, exclude_defaults=True)

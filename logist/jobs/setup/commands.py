@@ -100,7 +100,11 @@ def _describe_signal(number: int) -> str:
 
 @contextmanager
 def make_private_place(session: Session) -> Iterator[Workplace]:
-    """A private directory for one command, with its HOME; it is removed afterwards with everything in it."""
+    """A private directory for one command, with its HOME; it is removed afterwards with everything in it.
+
+    The command sees the workspace, but not the rest of the job.
+    """
+    session.project.open_workspace(session.job).complete_git()
     inflight = session.job.inflight
     existed = inflight.exists()
     scratch = inflight / RUN / SCRATCH

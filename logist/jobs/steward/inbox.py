@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -15,9 +15,11 @@ from operator import index
 from typing import Any
 
 from logist.core.machine import advice, waiting
+from logist.core.machine.predecessors import advise_unmet, describe_unmet, has_succeeded, list_due
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import Damaged, LogistError, ProviderError
+from logist.jobs.base.predecessors import find_unmet
 from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.store.job_index import IndexUnusable, JobFilter, JobIndex
@@ -80,8 +82,8 @@ def list_inbox(jobs_dir: str, now: float, project: str | None = None) -> list[In
 
     Child jobs are included, a job that only waits for its children is not. `now`: seconds since 1970.
     """
-    states, damaged = _read_states(jobs_dir)
-    blocked = count_blocked_jobs(states)
+    states, damaged, successors = _read_states(jobs_dir)
+    blocked = count_blocked_jobs(states, successors)
     items = [_build_damaged_item(jobs_dir, project, *each) for each in damaged]
     for job_id, state in states.items():
         if _is_left_behind(job_id, state, states):
@@ -112,14 +114,16 @@ def count_changed_files(items: list[InboxItem]) -> list[InboxItem]:
     return counted
 
 
-def _read_states(jobs_dir: str) -> tuple[dict[str, State], list[tuple[str, LogistError]]]:
-    """Return the states of all jobs, and the jobs that can't be read.
+def _read_states(
+    jobs_dir: str,
+) -> tuple[dict[str, State], list[tuple[str, LogistError]], dict[str, set[str]]]:
+    """Return the states of all jobs, the jobs that can't be read, and the jobs that wait for each before they begin.
 
     With an index, only of the jobs that may wait for a person, and of those above and below that they may block.
     """
     states: dict[str, State] = {}
     damaged: dict[str, LogistError] = {}
-    ids = _find_candidates(jobs_dir)
+    ids, indexed = _find_candidates(jobs_dir)
     is_indexed = ids is not None
     halted: set[str] = set()
     while True:
@@ -134,7 +138,14 @@ def _read_states(jobs_dir: str) -> tuple[dict[str, State], list[tuple[str, Logis
         ids = sorted(each for each in related if is_job_id(each) and os.path.isdir(f"{jobs_dir}/{each}"))
         if not ids:
             break
-    return states, list(damaged.items())
+    successors: dict[str, set[str]] = {}
+    for job_id, state in states.items():
+        for above in list_due(state):
+            successors.setdefault(above, set()).add(job_id)
+    for above, job_id in indexed:
+        if job_id not in states:
+            successors.setdefault(above, set()).add(job_id)
+    return states, list(damaged.items()), successors
 
 
 def _find_related_jobs(states: dict[str, State], halted: set[str]) -> set[str]:
@@ -145,16 +156,22 @@ def _find_related_jobs(states: dict[str, State], halted: set[str]) -> set[str]:
     return below | {str(state.get("parent")) for state in states.values()}
 
 
-def _find_candidates(jobs_dir: str) -> list[str] | None:
-    """Return the jobs that may wait for a person, by the index; None if there is none: then any job may."""
+def _find_candidates(jobs_dir: str) -> tuple[list[str] | None, list[tuple[str, str]]]:
+    """Return the jobs that may wait for a person, by the index; None if there is none: then any job may.
+
+    Also the jobs of the index that wait for others before they begin, each after its predecessor.
+    """
     with suppress(IndexUnusable):
         index = JobIndex.open_for_many(jobs_dir)
         if index is not None:
             index.refresh()
             found = index.find_unsettled()
+            found.update(each for above in list(found) for each in index.list_successors(above))
             found.update(index.list_ids(JobFilter(frozenset(_WAITING))))
-            return sorted(job_id for job_id in found if os.path.isdir(f"{jobs_dir}/{job_id}"))
-    return None
+            found.update(index.list_failed_successors())
+            existing = sorted(job_id for job_id in found if os.path.isdir(f"{jobs_dir}/{job_id}"))
+            return existing, index.list_unmet_pairs()
+    return None, []
 
 
 def _read_state(jobs_dir: str, glance: Glance) -> State:
@@ -183,6 +200,9 @@ def _build_item(
         exit_code = ProviderError.exit_code
     elif wait is not None and wait.budget and wait.reason == USED_UP and now < wait.began + wait.pause:
         waits = waiting.Waiting(waiting.BUDGET, wait.message, SHOW_BUDGETS, SHOW_BUDGETS)
+        exit_code = advice.exit_code("HALTED_COST")
+    elif state["status"] in _WORKING and (stopped := _find_stopped(jobs_dir, job_id, state)) is not None:
+        waits = stopped
         exit_code = advice.exit_code("HALTED_COST")
     elif (found := waiting.find_waiting(state, job_id)) is not None:
         waits = found
@@ -255,6 +275,18 @@ def _describe_provider(job_id: str, wait: ProviderWait) -> waiting.Waiting:
     return waiting.Waiting(waiting.PROVIDER, f"{wait.describe()}{message}", command, command)
 
 
+def _find_stopped(jobs_dir: str, job_id: str, state: State) -> waiting.Waiting | None:
+    """Return why a job can't begin: a predecessor has ended without success. None if those can still succeed, or are in
+    the inbox themselves.
+    """
+    unmet = find_unmet(jobs_dir, state)
+    if not any(each.needs_person for each in unmet):
+        return None
+    commands = advise_unmet(job_id, list_due(state), unmet)
+    reason = describe_unmet(unmet)
+    return waiting.Waiting(waiting.PREDECESSOR, reason, commands.partition(" to ")[0], commands)
+
+
 def _compute_age(since: str, now: float) -> int:
     return max(0, int(now - datetime.fromisoformat(since).timestamp()))
 
@@ -283,10 +315,11 @@ def _is_left_behind(job_id: str, state: State, states: dict[str, State]) -> bool
     return parent is not None and (parent.get("status") in _ENDED or job_id not in _list_children(parent))
 
 
-def count_blocked_jobs(states: dict[str, State]) -> dict[str, int]:
+def count_blocked_jobs(states: dict[str, State], successors: Mapping[str, Collection[str]]) -> dict[str, int]:
     """Return for each job how many others can't continue before it does; without those that block none.
 
-    A child blocks the jobs above that wait for it, a job at a limit those below it that would run.
+    A child blocks the jobs above that wait for it, a job at a limit those below it that would run, and each job those
+    that wait for it before they begin (`successors`).
     """
     counts: dict[str, int] = {}
     for job_id, state in states.items():
@@ -294,10 +327,24 @@ def count_blocked_jobs(states: dict[str, State]) -> dict[str, int]:
             blocked = sum(states[below].get("status") in _WORKING for below in _iter_below(job_id, states))
         else:
             blocked = 0
-        blocked += sum(1 for _ in _iter_waiting_above(job_id, states))
+        above = list(_iter_waiting_above(job_id, states))
+        blocked += len(above) + len(_find_all_successors([job_id, *above], states, successors))
         if blocked:
             counts[job_id] = blocked
     return counts
+
+
+def _find_all_successors(
+    blocking: list[str], states: dict[str, State], successors: Mapping[str, Collection[str]]
+) -> set[str]:
+    """Return the jobs that can't begin before these have succeeded, directly or after each other."""
+    found: set[str] = set()
+    pending = [each for each in blocking if not has_succeeded(states[each])]
+    while pending:
+        new = set(successors.get(pending.pop(), ())) - found
+        found |= new
+        pending += new
+    return found.difference(blocking)
 
 
 def _iter_waiting_above(job_id: str, states: dict[str, State]) -> Iterator[str]:

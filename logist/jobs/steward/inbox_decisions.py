@@ -8,10 +8,12 @@ from typing import Any
 
 from logist.core.answer import plans
 from logist.core.machine import advice, waiting
+from logist.core.machine.predecessors import drop_failed
 from logist.core.model import HALTED, Kind, Phase, State, Status, StuckKind
 from logist.core.model.commands import ApproveCommand, RecordedCommand, ResubmitCommand
 from logist.core.permissions.tools import TOOLS
 from logist.errors import Refused, UsageError
+from logist.jobs.base.predecessors import find_unmet_of
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
@@ -66,10 +68,10 @@ class DecisionChoice:
     """What to ask the person for, if something has to be entered."""
 
 
-def list_decisions(state: State, *, waits_for_provider: bool = False) -> list[DecisionChoice]:
+def list_decisions(state: State, kind: str | None = None) -> list[DecisionChoice]:
     """Return what a person can decide about a job in this state; cancel is always the last one.
 
-    `waits_for_provider`: the job has given up waiting for a provider that was not available.
+    `kind`: why it is in the inbox; None if it is not.
     """
     choices: list[DecisionChoice] = []
     if state.status is Status.APPROVAL_REQUIRED:
@@ -79,9 +81,12 @@ def list_decisions(state: State, *, waits_for_provider: bool = False) -> list[De
     elif state.status in HALTED:
         text = "raise the limit, and let the job continue"
         choices = [DecisionChoice("raise_limit", "l", text, Input.LIMIT, _ask_for_limit(state))]
-    elif waits_for_provider:
+    elif kind == waiting.PROVIDER:
         text = "try again: the next run calls the provider at once"
         choices = [DecisionChoice("end_wait", "r", text)]
+    elif kind == waiting.PREDECESSOR:
+        text = "don't wait: the job begins without those that failed or were canceled or deleted"
+        choices = [DecisionChoice("drop_failed", "d", text)]
     cancel = DecisionChoice("cancel", "c", "cancel the job; its files are kept", Input.CONFIRMATION, "Cancel")
     return [*choices, cancel]
 
@@ -214,6 +219,8 @@ def make_decision(
     if choice.name == "end_wait":
         project.open_job(job_id).end_wait()
         return CommandResult(job_id, shown)
+    if choice.name == "drop_failed":
+        return _drop_failed(project, job_id, shown)
     if choice.name == "merge":
         return merge_job(project, job_id, revision=shown.revision).result
     if choice.name == "switch":
@@ -232,6 +239,13 @@ def make_decision(
         revision=shown.revision,
         seen=seen if kind is Kind.APPROVE else None,
     )
+
+
+def _drop_failed(project: ProjectContext, job_id: str, shown: State) -> CommandResult:
+    """Take the predecessors that can't succeed by themselves out of job.yaml."""
+    after = shown.after or []
+    rest = drop_failed(after, find_unmet_of(project, shown, after))
+    return configure_job(project, job_id, {("after",): rest or None}, revision=shown.revision)
 
 
 def _approve_plan(project: ProjectContext, job_id: str, shown: State, seen: str | None) -> CommandResult:

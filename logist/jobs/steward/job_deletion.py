@@ -10,7 +10,7 @@ from shlex import quote
 from logist.core.machine.steward import next_command
 from logist.core.model import TERMINAL, State, Status
 from logist.errors import LogistError, NewerFormat, Refused, UsageError
-from logist.jobs.base import budgets, cleaned_files, source_repository, specs
+from logist.jobs.base import budgets, cleaned_files, predecessors, source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.steward.job_merge import PATIENCE_SECONDS
@@ -70,13 +70,15 @@ def _is_below(project: ProjectContext, job_id: str, above: str) -> bool:
 def delete_job(project: ProjectContext, job_id: str, *, force: bool = False) -> DeletedJob:
     """Delete a job and its branch. It disappears at once, and a killed deletion is finished by a later command.
 
-    Raises Refused for a job that has not ended, that its parent still needs, or whose changes are not merged; `force`
-    allows the last, and a job that can't be read. Raises Busy while a command works on it.
+    Raises Refused for a job that has not ended, that its parent still needs, for which others wait, or whose changes are not
+    merged; `force` allows the last, and a job that can't be read. Raises Busy while a command works on it.
     """
     jobdir.remove_abandoned(project.jobs_dir)
     job = project.open_job(job_id)
     with job.hold_lock(command="job delete", since=project.clock.timestamp()):
         state = require_deletable(project, job_id, force=force)
+        if state is not None:
+            _require_not_awaited(project, state, job_id)
         repository = find_branch_repository(project, job, state)
         budgets.settle_deleted_job(project, job)
         notes = remove_job_directory(job)
@@ -138,6 +140,18 @@ def _require_no_need(project: ProjectContext, state: State, job_id: str) -> None
     if parent.status not in TERMINAL:
         message = f"can't delete {job_id}: its parent {state.parent} is {parent.status}, and still needs it"
         raise Refused(message, fix=next_command(parent, state.parent))
+
+
+def _require_not_awaited(project: ProjectContext, state: State, job_id: str) -> None:
+    """Raise Refused for a successful job while others that have not begun wait for it: without it, they would wait forever."""
+    if state.status is not Status.SUCCESS:
+        return
+    successors = predecessors.find_successors(str(project.jobs_dir), job_id)
+    if successors:
+        named = successors[0] + (f" and {len(successors) - 1} more" if len(successors) > 1 else "")
+        verb = "wait" if len(successors) > 1 else "waits"
+        fix = f"to let it begin without {job_id}: logist job config --job {successors[0]} --unset after"
+        raise Refused(f"can't delete {job_id}: {named} {verb} for it (`after`)", fix=fix)
 
 
 def _require_merged(project: ProjectContext, job: JobDir, state: State) -> None:

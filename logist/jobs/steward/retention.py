@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from logist.core.history import newer_versions
+from logist.core.machine.predecessors import list_due
 from logist.core.model import TERMINAL, State, Status
 from logist.errors import Busy, Damaged, LogistError, Refused
 from logist.jobs.base import budgets, cleaned_files
@@ -49,6 +50,8 @@ class KeepReason(StrEnum):
     UNMERGED = "unmerged"
     FAMILY = "family"
     """Its parent, or a child job, was kept."""
+    AWAITED = "awaited"
+    """Another job waits for it before it begins."""
     UNREADABLE = "unreadable"
     FAILED = "failed"
     """It could not be removed."""
@@ -155,6 +158,8 @@ class _Collecting:
         """Of a dry run: all that would be removed, together."""
         self._removed: list[RemovedFiles] = []
         self._kept: list[SparedJob] = []
+        self._awaited: dict[str, str] = {}
+        """The jobs that others wait for before they begin, each with one of those."""
         self._gone: set[str] = set()
         """Jobs without a workspace: those that were removed, or would be."""
 
@@ -190,6 +195,7 @@ class _Collecting:
             try:
                 state = read_current_state(JobDir(self._project.jobs_dir / job_id, job_id))
                 statuses[job_id], parent = str(state.get("status")), state.get("parent")
+                self._awaited |= dict.fromkeys(list_due(state), job_id)
             except LogistError:
                 parent = job_id.rpartition("--")[0] or None  # it may be a child
             if isinstance(parent, str) and job_id.startswith(f"{parent}--"):
@@ -293,6 +299,9 @@ class _Collecting:
     def _require_rest(self, job: JobDir, state: State) -> None:
         if state.status not in TERMINAL:
             raise _Spared(KeepReason.NOT_ENDED, f"it is {state.status}")
+        if job.id in self._awaited and not self._rules.keep_history:
+            why = f"{self._awaited[job.id]} waits for it"
+            raise _Spared(KeepReason.AWAITED, why, f"logist job status --job {self._awaited[job.id]}")
         if os.path.lexists(job.inflight) or os.path.lexists(job.restoring):
             message = "a command was interrupted, and its work is not recorded yet"
             raise _Spared(KeepReason.UNFINISHED, message, f"logist job status --job {job.id}")

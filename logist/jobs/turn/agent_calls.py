@@ -204,6 +204,9 @@ def ask_function(
     is on disk already.
     """
     raise_if_stopping(session)
+    session.project.open_workspace(
+        session.job
+    ).complete_git()  # it may run programs, for example in a container
     if not begun:
         session.job.begin_exchange(1, ask.data())
     load_all()  # as while a courier works
@@ -261,7 +264,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     project.trust.require_to_run()  # also when another command than a step continues unfinished work
     raise_if_stopping(session)
     workspace = project.open_workspace(job)
-    workspace.disarm_git()
+    workspace.disarm_git(for_programs=may_run_programs(ask.agent, ask.work.permissions))
     if workspace.why_history_is_missing:
         project.say(f"warning: {workspace.why_history_is_missing}")
     if not begun:

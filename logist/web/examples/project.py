@@ -25,10 +25,11 @@ from logist.quick_dataclass import dataclass
 from logist.web.examples.making import ExampleJob
 from logist.web.examples.shop import FILES, WORKFLOWS
 from logist.web.examples.slow_model import SlowModel
-from logist.web.examples.stories import STORIES, merge_and_conflict
+from logist.web.examples.stories import STORIES, follow_others, merge_and_conflict
 
 RUNNING, SNOOZED, DAMAGED = "faster-search", "new-logo", "damaged-disk"
 MERGED, LATE = "mention-tea", "what-we-sell"
+STOPPED, AFTER = "receipt-logo", "announce-discounts"
 STEWARD = "alex"
 _KEY = "LOGIST_EXAMPLE_KEY"
 _AT_ONCE = 3
@@ -118,6 +119,7 @@ def make_example_project(
         for made in [pool.submit(make, job_id) for job_id in STORIES]:
             made.result()
     merge_and_conflict(project.start_job(MERGED, 25), project.start_job(LATE, 25.5))
+    follow_others(project.start_job(STOPPED, 90), project.start_job(AFTER, 1.5))
     project.start_job(RUNNING, 0.1).create(
         "Make the search faster: it reads every article again for each word.",
         title="Faster search",

@@ -526,6 +526,14 @@ STORIES: dict[str, tuple[float, Story]] = {
 """Each job, by its id: how many hours before now it begins, and what happens."""
 
 
+def follow_others(stopped: ExampleJob, waiting: ExampleJob) -> None:
+    """Two jobs that can't begin yet: one after a job that was canceled, and one after a job that waits for approval."""
+    stopped.create(
+        "Print the logo of the shop on receipts.", title="Logo on receipts", after=["paper-receipts"]
+    )
+    waiting.create("Announce the discount codes.", title="Announce discounts", after=["discount-codes"])
+
+
 def merge_and_conflict(merged: ExampleJob, late: ExampleJob) -> None:
     """Two jobs that change the same line: the first is merged, so the second can't be."""
     _create_late_merge(late)

@@ -23,7 +23,7 @@ from logist.web.typed_commands import build_decision_command, require_signer
 
 MOST_ENTRIES = 20
 """Interactions that a conflict lists."""
-UNSIGNED = ("answer", "end_wait", "merge")
+UNSIGNED = ("answer", "end_wait", "drop_failed", "merge")
 """Decisions that are not signed."""
 
 

@@ -242,11 +242,12 @@ def save_baseline(git: Git, baseline: Baseline) -> None:
         "others": {file_names.to_json(path): list(entry) for path, entry in baseline.others.items()},
         "unstored": {file_names.to_json(path): list(thing) for path, thing in baseline.unstored.items()},
     }
-    data = b"".join((json.dumps(head, separators=(",", ":")).encode(), b"\n", *parts))
+    # Megabytes, if there are many files: they are hashed and written as they are, and not copied.
+    data = (json.dumps(head, separators=(",", ":")).encode(), b"\n", *parts)
     temporary = git.git_dir / (FILE + ".new")
     temporary.unlink(missing_ok=True)
-    with open(temporary, "xb", opener=_open_private) as file:
-        file.write(b"%s\n%s\n%s" % (MAGIC, compute_sha256(data).encode(), data))
+    with open(temporary, "xb", buffering=1 << 17, opener=_open_private) as file:
+        file.writelines((MAGIC, b"\n", compute_sha256(*data).encode(), b"\n", *data))
     temporary.replace(git.git_dir / FILE)
 
 

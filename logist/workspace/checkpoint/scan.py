@@ -150,32 +150,27 @@ class FileTable:
 
     def list_sizes(self) -> list[int]:
         """Return the sizes of the files in the order of the paths."""
-        return self._list_column(_SIZE)
+        return self._get_column(_SIZE).tolist()
 
     def list_modes(self) -> list[int]:
         """Return the modes of the files in the order of the paths."""
-        return self._list_column(_MODE)
-
-    def list_ctimes(self) -> list[int]:
-        """Return the times of the last change of the files, in nanoseconds, in the order of the paths."""
-        return self._list_column(_CTIME)
+        return self._get_column(_MODE).tolist()
 
     def keep_reliable_stamps(self, since: int) -> FileTable:
         """Return the same without the stamps of files that may change again with the same stamp: those that changed in
         the same tick as `since`, or later.
         """
-        unreliable = [at for at, time in enumerate(self.list_ctimes()) if time >= since]
-        if not unreliable:
+        times = self._get_column(_CTIME)
+        if max(times, default=-1) < since:
             return self
+        unreliable = [at for at, time in enumerate(times) if time >= since]
         stamps = bytearray(self.stamps)
         for at in unreliable:
             stamps[at * STAMP.size : (at + 1) * STAMP.size] = UNSURE
         return replace(self, stamps=bytes(stamps))
 
-    def _list_column(self, column: int) -> list[int]:
-        numbers = array("q")
-        numbers.frombytes(self.stamps)
-        return numbers[column :: len(FileStamp._fields)].tolist()
+    def _get_column(self, column: int) -> array[int]:
+        return array("q", self.stamps)[column :: len(FileStamp._fields)]
 
     def is_consistent(self) -> bool:
         """Whether all parts have the same number of files and directories, as in every table of a scan."""

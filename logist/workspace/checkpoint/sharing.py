@@ -231,7 +231,7 @@ def _choose_packs(
     `held` has the index of each pack, and the names of its objects.
     """
     wanted = set(names)
-    missing = set(names)
+    missing = wanted.copy()
     chosen = []
     for index, inside in held:
         if inside <= wanted and not inside.isdisjoint(missing):

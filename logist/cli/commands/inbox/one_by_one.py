@@ -132,7 +132,7 @@ class InboxWalk:
         try:
             project = self._open_project(fresh)
             state = load_session(project, project.open_job(fresh.job)).state
-            choices = list_decisions(state, waits_for_provider=fresh.kind == waiting.PROVIDER)
+            choices = list_decisions(state, fresh.kind)
             case = _Case(project, fresh, state, {each.key: each for each in choices})
             self._show_page(case)
         except LogistError as error:

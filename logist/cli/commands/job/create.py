@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import Amount, json_option, model_option, new_jobs_dir_option
+from logist.cli.options import Amount, expand_job_id, json_option, model_option, new_jobs_dir_option
 from logist.cli.shell_values import (
     complete_directory,
     complete_file,
+    complete_job,
     complete_role,
     complete_template,
     complete_template_value,
@@ -22,6 +23,7 @@ from logist.cli.show.output import Command, Output, StyledText, make_warnings
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
+    from logist.core.machine.predecessors import Unmet
     from logist.core.model import State
     from logist.jobs.base.project import ProjectContext
 
@@ -123,6 +125,13 @@ PROGRESS_SECONDS = 1.0
     help="Maximum attempts per step before the job is STUCK.",
 )
 @click.option("--rank", type=int, metavar="N", help="Position in the queue; lower numbers run first.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="JOB",
+    help="Begin only after this job has succeeded; repeatable.",
+    shell_complete=complete_job,
+)
 @new_jobs_dir_option
 @json_option
 @click.pass_obj
@@ -143,6 +152,7 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     from logist.cli import context
 
     project = context.open_project(environment, jobs_dir)
+    options["after"] = [expand_job_id(environment, each) for each in options["after"]]
     if options["batch_file"] is not None:
         return _create_batch(environment, project, jobs_dir, options)
     return _create_job(environment, project, jobs_dir, options)
@@ -152,8 +162,10 @@ def _create_job(
     environment: Environment, project: ProjectContext, jobs_dir: str | None, options: dict[str, Any]
 ) -> Output:
     from logist.cli import context, given_spec, given_template
+    from logist.core.machine.predecessors import describe_unmet
     from logist.jobs.base import job_names
     from logist.jobs.base.create import create_job as create_job
+    from logist.jobs.base.predecessors import find_unmet_of
 
     file_warnings = given_spec.warn_missing_file(options)
     options = given_spec.apply_task_argument(options)
@@ -163,9 +175,11 @@ def _create_job(
     here = given_spec.find_base_directory(options)
     created = create_job(project, job_id, spec, draft=options["draft"], text=text, here=here)
     state = created.state
-    data = _build_data(project, job_id, state)
+    unmet = find_unmet_of(project, state, state.after or ())
+    data = _build_data(project, job_id, state, unmet)
     lines = (
         (StyledText(job_id, "bold"), " is ", status_span(state.status.value)),
+        *([describe_unmet(unmet)] if unmet else ()),
         (StyledText(f"directory: {data['path']}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )
@@ -187,6 +201,7 @@ def _create_batch(
     from logist.cli import context, given_spec, given_template
     from logist.cli.given_batch import read_batch
     from logist.jobs.base.create_batch import create_jobs
+    from logist.jobs.base.predecessors import find_unmet_of
 
     options = given_spec.apply_task_argument(options)
     batch = read_batch(options, given_template.open_template(environment, project, options))
@@ -204,7 +219,10 @@ def _create_batch(
         *context.note_outside_project(environment, jobs_dir, ids[0]),
         *context.warn_untrusted(project),
     )
-    rows = [_build_data(project, job_id, state) for job_id, state in created.states.items()]
+    rows = [
+        _build_data(project, job_id, state, find_unmet_of(project, state, state.after or ()))
+        for job_id, state in created.states.items()
+    ]
     return Output({"jobs": rows}, ids, diagnostics)
 
 
@@ -220,7 +238,10 @@ def _show_progress(total: int, what: str) -> Iterator[Callable[[], None]]:
         bar.clear()
 
 
-def _build_data(project: ProjectContext, job_id: str, state: State) -> dict[str, str]:
+def _build_data(
+    project: ProjectContext, job_id: str, state: State, unmet: Sequence[Unmet] = ()
+) -> dict[str, str]:
+    from logist.core.machine.predecessors import advise_unmet
     from logist.core.machine.steward import next_command
 
     return {
@@ -228,7 +249,9 @@ def _build_data(project: ProjectContext, job_id: str, state: State) -> dict[str,
         "path": str(project.jobs_dir / job_id),
         "status": state.status.value,
         "title": state.title,
-        "next_command": next_command(state, job_id),
+        "next_command": advise_unmet(job_id, state.after or (), unmet)
+        if unmet
+        else next_command(state, job_id),
     }
 
 

@@ -22,6 +22,7 @@ from logist.cli.show.output import (
     TextTable,
 )
 from logist.config.environment import Environment
+from logist.core.machine.predecessors import Unmet, describe_unmet
 from logist.core.text.counts import format_count
 from logist.errors import UsageError
 from logist.store.job_index import JobFilter, JobOrder
@@ -156,5 +157,7 @@ def _draw_rows(rows: list[Row], screen: Screen) -> list[Line]:
 
 
 def _explain_wait(row: Row) -> str:
-    """Return the reason why a job waits for a person; empty for other jobs."""
+    """Return the reason why a job waits for a person or for other jobs; empty for other jobs."""
+    if row["waits_for"]:
+        return describe_unmet([Unmet(**each) for each in row["waits_for"]])
     return row["reason"] if glance.needs_person(row["status"]) else ""

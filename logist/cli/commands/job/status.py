@@ -17,10 +17,12 @@ from logist.core.answer import plans
 from logist.core.answer.failed_calls import FailedCall
 from logist.core.machine import advice
 from logist.core.machine.job_row import DOER, RUNNING, build_job_row
+from logist.core.machine.predecessors import Unmet, describe_unmet
 from logist.core.money import amounts
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
+from logist.jobs.base.predecessors import find_unmet
 from logist.store.cleaned import build_removal_data
 from logist.store.listing import is_unpublished
 from logist.store.settled_state import load_settled_state
@@ -178,7 +180,8 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
     resting = state["status"]
     is_asked = holder and resting in RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
     wait = glance.read_provider_wait(folder, state)
-    job_row = build_job_row(chosen, state, running=bool(is_asked), wait=wait and wait.to_json())
+    unmet = find_unmet(os.path.dirname(folder), state)
+    job_row = build_job_row(chosen, state, running=bool(is_asked), wait=wait and wait.to_json(), unmet=unmet)
     if (
         is_asked and holder and holder["courier_alone"]
     ):  # the terminal is gone: the next step waits for the courier, and records the answer
@@ -281,6 +284,8 @@ def _format_status(
     if wait is not None:
         tries = format_count(wait.tries, "try")
         lines.append(f"  waiting for {wait.describe()}; {tries} so far: {_to_one_line(wait.message)}")
+    if data["waits_for"]:
+        lines.append(f"  {describe_unmet([Unmet(**each) for each in data['waits_for']])}")
     if data["progress"]:
         lines.append(f"  progress: {_format_progress(data['progress'])}")
     lines += _question_lines(data)

@@ -17,6 +17,7 @@ from logist.cli.show.output import Command, Diagnostic, Line, Output, StyledText
 from logist.cli.stops import get_stop_code, stop_on_signals
 from logist.config.environment import Environment
 from logist.core.machine.job_row import RUNNING, build_job_row
+from logist.jobs.base.predecessors import find_unmet
 from logist.store import JobDir
 
 if TYPE_CHECKING:
@@ -110,4 +111,5 @@ def _read_row(job: JobDir) -> dict[str, Any]:
     if state is None:
         state, _ = rebuild_state(os.fspath(job.path.parent), job.id)
     is_running = state["status"] in RUNNING and job.has_running_agent()
-    return build_job_row(job.id, state, running=is_running)
+    unmet = find_unmet(os.fspath(job.path.parent), state)
+    return build_job_row(job.id, state, running=is_running, unmet=unmet)

@@ -82,6 +82,9 @@ def test_a_courier_killed_at_a_durable_point(
         with suppress(ProviderError):  # nothing was sent
             b.step()
         assert not order.exists(), "the point was never reached"
+        if point.name.endswith("request") and point.after and b.history()[-1].kind is Kind.RECOVER:
+            # Another thread struck, and the one that made the request went on for a moment.
+            is_doubtful, kind = True, Kind.RECOVER
         seen = len(server.requests)
         assert answers <= seen <= answers + is_doubtful
         require_right_books(b, answers, kind, is_doubtful=is_doubtful)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import socket
+import ssl
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,6 +26,7 @@ from logist.agents.gate.patience import Patience
 from logist.agents.gate.program_connection import ConnectionUnusable, ProgramConnection
 from logist.agents.gate.recorder import Format, GateRecorder, GateRefusal
 from logist.agents.protocol import Ask
+from logist.errors import InvalidFile
 
 MOST_CONNECTIONS = 128
 MOST_BYTES = 256 << 20
@@ -43,6 +45,8 @@ _FORWARDED = frozenset(
 )
 """Headers of the program that the provider gets."""
 _KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
+_LONG_CONTEXT = "context-1m"
+_USUAL_CONTEXT = 200_000
 _TOKEN_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 
 
@@ -52,7 +56,10 @@ class SpendGate:
     def __init__(
         self, recorder: GateRecorder, ask: Ask, api_key: str | None, token: str, deadline: float
     ) -> None:
-        """`ask.provider`: where requests go; `deadline`: when the ask ends, by `time.monotonic`."""
+        """`ask.provider`: where requests go; `deadline`: when the ask ends, by `time.monotonic`.
+
+        Raises InvalidFile if the certificates to trust can't be read.
+        """
         assert ask.provider is not None
         self.recorder, self.ask, self.api_key, self.deadline = recorder, ask, api_key, deadline
         self.fault: BaseException | None = None
@@ -61,7 +68,7 @@ class SpendGate:
         """The port of the address."""
         self._token = token.encode()
         self._client = httpx.Client(
-            verify=direct.get_tls(ask.provider.base_url),
+            verify=_get_tls(ask.provider.base_url),
             limits=httpx.Limits(
                 max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS
             ),
@@ -224,7 +231,10 @@ class SpendGate:
                         raise OverflowError("the answer is too long")
                 secret = (self.api_key or "").encode()
                 said = bytes(answer).replace(secret, b"***") if secret else bytes(answer)
-                program.send_whole(response.status_code, choose_headers(response.headers), said)
+                status = (
+                    response.status_code if response.is_error or response.is_success else refusals.BAD_GATEWAY
+                )
+                program.send_whole(status, choose_headers(response.headers, self.api_key), said)
         except (httpx.HTTPError, httpx.InvalidURL, OverflowError, ValueError) as error:
             message = refusals.build_error(
                 form, refusals.BAD_GATEWAY, f"no answer: {type(error).__name__}: {error}"
@@ -254,6 +264,7 @@ class SpendGate:
             if name in _FORWARDED or name.startswith("x-stainless-")
         }
         headers["content-type"] = "application/json"
+        self._drop_long_context(headers)
         key = self.api_key
         if form == "messages":
             headers.setdefault("anthropic-version", VERSION)
@@ -261,6 +272,14 @@ class SpendGate:
             name = self._choose_key_header(form, given)
             headers[name] = f"Bearer {key}" if name == "authorization" else key
         return headers
+
+    def _drop_long_context(self, headers: dict[str, str]) -> None:
+        """Don't ask for a longer context than the prices are for: Anthropic charges more for long inputs then."""
+        model = self.ask.model
+        if "anthropic-beta" in headers and not model.tiers and (model.context_window or 0) <= _USUAL_CONTEXT:
+            wanted = [each.strip() for each in headers.pop("anthropic-beta").split(",")]
+            if kept := [each for each in wanted if not each.startswith(_LONG_CONTEXT)]:
+                headers["anthropic-beta"] = ",".join(kept)
 
     def _choose_key_header(self, form: Format, given: Mapping[str, str]) -> str:
         """Return the header for the key: that of the format, unless a server that imitates a provider wants another one."""
@@ -298,3 +317,10 @@ class SpendGate:
                 with self._changed:
                     self._open.discard(connection)
                 self._connections.release()
+
+
+def _get_tls(url: str) -> ssl.SSLContext:
+    try:
+        return direct.get_tls(url)
+    except ValueError as error:
+        raise InvalidFile(str(error)) from error

@@ -59,6 +59,16 @@ class ProgramConnection(BaseHTTPRequestHandler):
             self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().setup()
 
+    def handle_one_request(self) -> None:
+        """Wait for a request, and answer it."""
+        self.gate.set_idle(self.request, is_idle=True)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Read the head of a request that has begun to arrive."""
+        self.gate.set_idle(self.request, is_idle=False)
+        return super().parse_request()
+
     def log_message(self, *_: object) -> None:
         """Log nothing."""
 

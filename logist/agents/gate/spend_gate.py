@@ -78,10 +78,12 @@ class SpendGate:
         self._listeners: list[socket.socket] = []
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
         self._changed = Condition()
-        """Guards the four fields below; notified when an exchange ends."""
+        """Guards the five fields below; notified when an exchange ends."""
         self._bytes = 0
         self._exchanges: set[PaidExchange] = set()
         self._open: set[socket.socket] = set()
+        self._idle: dict[socket.socket, None] = {}
+        """Connections between two requests, the longest idle first."""
         self._is_closed = False
         self.large_requests = Lock()
 
@@ -300,10 +302,30 @@ class SpendGate:
                 continue
             Thread(target=self._serve, args=(connection, peer), daemon=True).start()
 
+    def set_idle(self, connection: socket.socket, *, is_idle: bool) -> None:
+        """Note that a connection waits for its next request, or doesn't any more."""
+        with self._changed:
+            self._idle.pop(connection, None)
+            if is_idle:
+                self._idle[connection] = None
+
+    def _acquire_place(self) -> bool:
+        """Take one of the places for connections, if need be that of the longest idle one: programs may forget to close them."""
+        if self._connections.acquire(blocking=False):
+            return True
+        with self._changed:
+            longest = next(iter(self._idle), None)
+            if longest is None:
+                return False
+            del self._idle[longest]
+            with suppress(OSError):
+                longest.shutdown(socket.SHUT_RDWR)
+        return self._connections.acquire(timeout=1.0)
+
     def _serve(self, connection: socket.socket, peer: Any) -> None:
         is_local = connection.family != socket.AF_INET or str(peer[0]).startswith("127.")
         with connection:
-            if not is_local or not self._connections.acquire(blocking=False):
+            if not is_local or not self._acquire_place():
                 return  # hanging up is all that doesn't take a thread for long
             with self._changed:
                 self._open.add(connection)
@@ -316,6 +338,7 @@ class SpendGate:
             finally:
                 with self._changed:
                     self._open.discard(connection)
+                    self._idle.pop(connection, None)
                 self._connections.release()
 
 

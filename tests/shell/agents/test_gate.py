@@ -744,7 +744,7 @@ def test_an_old_program_gets_a_stream_that_ends_with_the_connection(tmp_path: Pa
 
 
 def test_many_programs_at_once(tmp_path: Path) -> None:
-    """Each answer goes to its own request; connections above the limit are closed."""
+    """Each answer goes to its own request; connections above the limit are closed, if none is idle."""
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
         results: list[bool] = []
 
@@ -761,11 +761,11 @@ def test_many_programs_at_once(tmp_path: Path) -> None:
         assert results == [True] * 48
         assert len(bench.recorder.ends) == 48
         with ExitStack() as stack:
-            idle = [stack.enter_context(bench.open_raw()) for _ in range(spend_gate.MOST_CONNECTIONS)]
-            until(lambda: len(bench.gate._open) == spend_gate.MOST_CONNECTIONS)
+            for _ in range(spend_gate.MOST_CONNECTIONS):
+                stack.enter_context(bench.open_raw()).sendall(b"GET /v1/models HTTP/1.1\r\n")
+            until(lambda: len(bench.gate._open) == spend_gate.MOST_CONNECTIONS and not bench.gate._idle)
             with bench.open_raw() as one_more:
                 assert receive_all(one_more) == b""
-            assert len(idle) == spend_gate.MOST_CONNECTIONS
         until(lambda: not bench.gate._open)
         assert bench.ask("chat").status == 200
 
@@ -910,6 +910,14 @@ def test_two_gates_have_two_ports_and_no_other_server_gets_one(tmp_path: Path) -
 def listen_at(other: socket.socket, port: int) -> None:
     other.bind(("127.0.0.1", port))
     other.listen()
+
+
+def test_a_program_may_forget_to_close_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spend_gate, "MOST_CONNECTIONS", 4)
+    with ExitStack() as kept, Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
+        for _ in range(12):
+            connection = kept.enter_context(closing(bench.connect()))
+            assert send(connection, "POST", PATHS["chat"], json.dumps(BODIES["chat"]).encode()).status == 200
 
 
 def test_the_gate_listens_only_on_this_machine(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import socket
-import ssl
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -58,7 +57,7 @@ class SpendGate:
     ) -> None:
         """`ask.provider`: where requests go; `deadline`: when the ask ends, by `time.monotonic`.
 
-        Raises InvalidFile if the certificates to trust can't be read.
+        Raises InvalidFile if the environment has certificates or proxies that can't be used.
         """
         assert ask.provider is not None
         self.recorder, self.ask, self.api_key, self.deadline = recorder, ask, api_key, deadline
@@ -67,13 +66,7 @@ class SpendGate:
         self.port = 0
         """The port of the address."""
         self._token = token.encode()
-        self._client = httpx.Client(
-            verify=_get_tls(ask.provider.base_url),
-            limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS
-            ),
-            headers={"accept-encoding": "identity"},
-        )
+        self._client = _create_client(ask.provider.base_url)
         self._patience = Patience()
         self._listeners: list[socket.socket] = []
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
@@ -342,8 +335,14 @@ class SpendGate:
                 self._connections.release()
 
 
-def _get_tls(url: str) -> ssl.SSLContext:
+def _create_client(url: str) -> httpx.Client:
     try:
-        return direct.get_tls(url)
+        tls = direct.get_tls(url)
     except ValueError as error:
         raise InvalidFile(str(error)) from error
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS)
+    try:
+        return httpx.Client(verify=tls, limits=limits, headers={"accept-encoding": "identity"})
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        fix = "correct HTTP_PROXY, HTTPS_PROXY and ALL_PROXY; a SOCKS proxy is not possible here"
+        raise InvalidFile(f"can't use the proxy of the environment: {error}", fix=fix) from error

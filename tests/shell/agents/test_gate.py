@@ -350,6 +350,17 @@ def test_an_endless_stream_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(bench.recorder.read_stream()) <= 100_000
 
 
+def test_a_proxy_that_can_not_be_used_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "nonsense://127.0.0.1:1")
+    with (
+        pytest.raises(InvalidFile, match="can't use the proxy of the environment"),
+        open_gate("http://127.0.0.1:1/v1", tmp_path),
+    ):
+        pass
+
+
 def test_certificates_that_can_not_be_read_are_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

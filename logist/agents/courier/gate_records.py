@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from threading import Condition
+from threading import Condition, Event
 
 from logist.agents.clients.answers import ExchangeFailure, ModelAnswer
 from logist.agents.courier import booking, shared_limits
@@ -45,6 +45,8 @@ WAIT_SECONDS = 30.0
 """How long a request waits if only running calls prevent it; after that, the program is told to ask again."""
 LOOK_SECONDS = 0.2
 """Seconds between two checks whether calls of other jobs have left enough."""
+SETTLE_SECONDS = 0.05
+"""How long after its end the cost of a request is settled, so that this doesn't slow down the end of the answer."""
 MOST_REFUSALS = 20
 """Refusals in a row after which the program is ended: it ignores them."""
 NOTHING = Usage()
@@ -106,6 +108,7 @@ class GateRecords:
         self._log = GateLog(self.folder)
         self._settler = ThreadPoolExecutor(1)
         self._settling: list[Future[None]] = []
+        self._is_settling_urgent = Event()
         self._open: dict[int, _OpenRequest] = {}
         self._closed = False
         self._changed = Condition()
@@ -144,7 +147,8 @@ class GateRecords:
             words = outcome.words if isinstance(outcome, CallWait) else "the run of this program is over"
             if k in self._open:
                 error = TransportError(kind=ErrorKind.OUTAGE, message=f"not sent: {words}")
-                self._save_end(k, GateEnd(ModelAnswer(failure=ExchangeFailure(error, billed=False)), "", 0.0))
+                answer = ModelAnswer(failure=ExchangeFailure(error, billed=False))
+                self._settle_later(k, self._save_end(k, GateEnd(answer, "", 0.0)))
         return GateRefusal("busy" if isinstance(outcome, CallWait) else "stopped", f"not sent: {words}")
 
     def _sleep_unless_closed(self, seconds: float) -> bool:
@@ -170,8 +174,9 @@ class GateRecords:
         with self._changed:
             if k not in self._open:
                 return
-            self._save_end(k, end)
+            reply = self._save_end(k, end)
         self._log.flush()
+        self._settle_later(k, reply)
 
     def count_refusal(self, refusal: GateRefusal) -> None:
         """Count how often the program asked in a row for what it can't get."""
@@ -198,11 +203,12 @@ class GateRecords:
             for k in sorted(self._open):
                 kind, message = ErrorKind.TIMEOUT, "the run ended before the answer was complete"
                 failure = ExchangeFailure(TransportError(kind=kind, message=message), billed=True)
-                self._save_end(k, GateEnd(ModelAnswer(failure=failure), "", 0.0))
+                self._settle_later(k, self._save_end(k, GateEnd(ModelAnswer(failure=failure), "", 0.0)))
         try:
             self._log.flush()
         finally:
             self._log.close()
+            self.wait_until_settled()
             self._settler.shutdown()
 
     def _refuse_early(self) -> GateRefusal | None:
@@ -302,7 +308,7 @@ class GateRecords:
         self._open[k] = _OpenRequest(reserved)
         return Admission(k, fitted, self.folder / f"{k}.stream")
 
-    def _save_end(self, k: int, end: GateEnd) -> None:
+    def _save_end(self, k: int, end: GateEnd) -> Reply:
         request = self._open[k]
         request.permit.release()
         self._keep_pause(end.answer.failure)
@@ -324,19 +330,27 @@ class GateRecords:
             reply.usage, is_failed=reply.error is not None, in_flight_microcents=self._sum_reserved()
         )
         self._changed.notify_all()
-        self._settle_later(k, reply)
+        return reply
 
     def _settle_later(self, k: int, reply: Reply) -> None:
-        """Settle the cost while the program works on: until then, the highest cost is booked, and whoever collects the run
-        settles it again.
+        """Settle the cost when the program has its answer: until then, the highest cost is booked, and whoever collects
+        the run settles it again.
         """
-        self._settling = [each for each in self._settling if not each.done()]
-        self._settling.append(self._settler.submit(_settle, self.ledger, k, reply))
+        at = time.monotonic() + SETTLE_SECONDS
+        with self._changed, suppress(RuntimeError):  # the run is over, or there is no thread left
+            self._settling = [each for each in self._settling if not each.done()]
+            self._settling.append(self._settler.submit(self._settle, k, reply, at))
+
+    def _settle(self, k: int, reply: Reply, at: float) -> None:
+        self._is_settling_urgent.wait(max(0.0, at - time.monotonic()))
+        with suppress(StorageError):  # the next reservation says so
+            settle_saved_reply(self.ledger, name_gate_call(k), reply)
 
     def wait_until_settled(self) -> None:
         """Wait until the ledger has the cost of all requests that have ended."""
+        self._is_settling_urgent.set()
         wait(self._settling)
-        self._settling = []
+        self._is_settling_urgent.clear()
 
     def _keep_pause(self, failure: ExchangeFailure | None) -> None:
         """Let all jobs wait as long as the provider has asked to."""
@@ -357,11 +371,6 @@ class GateRecords:
         kinds = {"limit": ErrorKind.LIMIT, "shared_limit": ErrorKind.SHARED_LIMIT, "budget": ErrorKind.OUTAGE}
         kind = kinds.get(self.refusal.reason, ErrorKind.BAD_REQUEST)
         return TransportError(kind=kind, message=self.refusal.message, budget=self.budget or None)
-
-
-def _settle(ledger: ExchangeLedger | None, k: int, reply: Reply) -> None:
-    with suppress(StorageError):  # the next reservation says so
-        settle_saved_reply(ledger, name_gate_call(k), reply)
 
 
 def _never() -> bool:

@@ -200,12 +200,15 @@ class GateRecords:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+            replies: list[tuple[int, Reply]] = []
             for k in sorted(self._open):
                 kind, message = ErrorKind.TIMEOUT, "the run ended before the answer was complete"
                 failure = ExchangeFailure(TransportError(kind=kind, message=message), billed=True)
-                self._settle_later(k, self._save_end(k, GateEnd(ModelAnswer(failure=failure), "", 0.0)))
+                replies.append((k, self._save_end(k, GateEnd(ModelAnswer(failure=failure), "", 0.0))))
         try:
             self._log.flush()
+            for k, reply in replies:
+                self._settle_later(k, reply)
         finally:
             self._log.close()
             self.wait_until_settled()

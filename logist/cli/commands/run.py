@@ -333,9 +333,10 @@ def _end_run(
         display.report_waiting(held if is_interrupted else find_held_up_jobs(project))
         event_log.report(events.RunEnded(ended.jobs, display.steps.total(), code))
     printed = [each for end in display.ended.values() for each in list_warnings(end)] if as_json else []
-    listed = held if as_json else held[:LISTED]
     last = _count_ends(display, held, is_stopped=is_interrupted)
     summary = run_table.RunSummary(environment, list(display.worked.values()), display.run_id, ended, last)
+    below = held if as_json else [each for each in held if each.job_id not in summary.listed_jobs]
+    listed = below if as_json else below[:LISTED]
     return Output(
         _build_data(display, ended, waiting, is_interrupted=is_interrupted),
         summary.lines,
@@ -343,7 +344,7 @@ def _end_run(
             *upgrade,
             *printed,
             *map(_warn_waiting, listed),
-            *_note_more(held, listed),
+            *_note_more(below, listed),
             *_warn_left(why, left),
             *_note_other_runs(display.left_to_others),
             *_note_no_jobs(project, list(display.ended) or held),
@@ -574,7 +575,7 @@ def _count_ends(display: RunDisplay, held: list[HeldUp], *, is_stopped: bool) ->
     if not display.ended:
         return f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"
     ends = Counter(
-        "error" if end.error else end.result.state.status.value if end.result else "busy"
+        end.result.state.status.value if end.result else "error" if end.error else "busy"
         for end in display.ended.values()
     )
     counted = ", ".join(

@@ -77,6 +77,7 @@ SETTINGS = (
     "context.prior_attempts_limit",
     "context.relevant_files_limit",
     "context.relevant_files_tokens",
+    "gate",
     "history.rotate_at",
     "limits.cost_threshold",
     "limits.max_allowed_iterations",

@@ -46,7 +46,7 @@ from logist.store.run_records import (
     WorkedJob,
     find_runs_folder,
 )
-from logist.timestamps import find_next_time, format_length, format_local, parse_length
+from logist.timestamps import find_next_time, format_duration, format_local, parse_duration
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import Deadline, ProjectContext
@@ -96,7 +96,7 @@ seconds."""
     help="Begin no more steps at this time of the day: the next 07:00, for example, by the clock of this machine.",
 )
 @click.option(
-    "--for", "length", metavar="TIME", help="Begin no more steps after this time: 8h, 90m, 1h30m, 45s."
+    "--for", "work_time", metavar="DURATION", help="Begin no more steps after this time: 8h, 90m, 1h30m, 45s."
 )
 @click.option(
     "--max-jobs",
@@ -133,7 +133,7 @@ def run(
     heartbeat: str | None,
     max_cost: float | None,
     until: str | None,
-    length: str | None,
+    work_time: str | None,
     max_jobs: int | None,
     tag: str | None,
     statuses: tuple[str, ...],
@@ -187,7 +187,7 @@ def run(
     from logist.cli import early_couriers
     from logist.installed_files import InstalledFiles
 
-    seconds = _parse_length(length)
+    seconds = _parse_work_time(work_time)
     if until is not None and find_next_time(0.0, until) is None:
         fix = "use HH:MM, such as 07:00 or 23:30"
         raise UsageError(f"not a time of the day: {until!r}", where="--until", fix=fix)
@@ -232,11 +232,11 @@ def run(
     return _end_run(environment, project, display, selection, watch=watch, is_short=is_short, as_json=as_json)
 
 
-def _parse_length(text: str | None) -> int | None:
-    seconds = None if text is None else parse_length(text)
-    if text is not None and seconds is None:
+def _parse_work_time(text: str | None) -> int | None:
+    seconds = None if text is None else parse_duration(text)
+    if text is not None and not seconds:
         fix = "use hours, minutes or both, such as 8h, 90m or 1h30m"
-        raise UsageError(f"not a length of time: {text!r}", where="--for", fix=fix)
+        raise UsageError(f"not a duration: {text!r}", where="--for", fix=fix)
     return seconds
 
 
@@ -258,7 +258,7 @@ def _report_deadline(project: ProjectContext) -> None:
     left = None if deadline.uptime is None else deadline.uptime - project.clock.since_boot()
     times = [each for each in (deadline.until, None if left is None else now + left) if each is not None]
     at = min(times)
-    project.report_progress(f"no step begins after {format_local(at)}, in {format_length(at - now)}")
+    project.report_progress(f"no step begins after {format_local(at)}, in {format_duration(at - now)}")
 
 
 def _make_recorder(project: ProjectContext) -> RunRecorder:

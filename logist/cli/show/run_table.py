@@ -13,7 +13,7 @@ from logist.config.environment import Environment
 from logist.core.money.amounts import format_money, split_cents
 from logist.core.text.counts import format_count
 from logist.store.run_records import ERROR, EndReason, RunEnd, RunRecord, WorkedJob, sum_up_run
-from logist.timestamps import format_length
+from logist.timestamps import format_duration
 
 HEAD = ("JOB", "STATUS", "COST", "TIME", "WAITS FOR", "NEXT COMMAND")
 TERMINAL_HEAD = HEAD[:-1]
@@ -40,7 +40,7 @@ def describe_end(record: RunRecord) -> str:
     """Return why a run has ended."""
     ended = record.ended
     if ended is None:
-        return "still running" if record.is_running else "ended without a word: it was killed"
+        return "still running" if record.is_running else KILLED
     return describe_reason(ended)
 
 
@@ -74,7 +74,7 @@ def _build_cells(worked: WorkedJob, is_running: bool) -> tuple[StyledText | str,
         StyledText(worked.job, "bold"),
         StyledText(status, "red") if status in (ERROR, NO_END) else status_span(status),
         format_money(worked.cost_microcents),
-        format_length(worked.seconds) if rested else "",
+        format_duration(worked.seconds) if rested else "",
         rested.waits if rested else "",
     )
 
@@ -102,7 +102,7 @@ class RunSummary:
         self._listed = sorted(worked, key=count_place)[:LISTED]
         self.lines: list[Line] = [last]
         if self._listed:
-            totals = f"{format_money(ended.cost_microcents)}, {format_length(ended.seconds)}"
+            totals = f"{format_money(ended.cost_microcents)}, {format_duration(ended.seconds)}"
             more = len(worked) - len(self._listed)
             rest: tuple[StyledText | str, ...] = ()
             if more:

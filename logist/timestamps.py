@@ -1,4 +1,5 @@
-"""How times are written: in UTC for files and JSON, and in the time zone of this machine for people; and how people type them."""
+"""How times are written: in UTC for files and JSON, and in the time zone of this machine for people; how people type them; and a clock that
+is never set."""
 
 from __future__ import annotations
 
@@ -11,6 +12,11 @@ _DAY_MINUTES = 24 * 60
 _QUARTER = 900
 _SECONDS = (7 * 86_400, 86_400, 3_600, 60, 1)
 """Of the units of a duration, from weeks to seconds."""
+
+
+def read_boot_clock() -> float:
+    """Return the seconds since the machine was started, including those in which it was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def format_utc(at: float) -> str:

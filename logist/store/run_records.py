@@ -50,7 +50,7 @@ class EndReason(StrEnum):
     TIME = "time"
     """`--until` or `--for`: its time was over."""
     MAX_JOBS = "max_jobs"
-    """It had begun as many jobs as it may, and others were ready."""
+    """`--max-jobs` was reached, and other jobs were ready."""
     LOW_ON_SPACE = "low_on_space"
     STOPPED = "stopped"
     """By Ctrl-C or SIGTERM."""
@@ -298,9 +298,9 @@ def find_run_id(folder: str, text: str | None) -> str:
         raise UsageError(NO_RUNS, where=text or folder, fix="to run every ready job: logist run")
     if meant:
         raise UsageError(
-            f"{len(meant)} runs have an id like this",
+            f"{len(meant)} runs match this id",
             where=text,
-            fix="type more of it; to see them: logist runs list",
+            fix="type more of the id; to see all runs: logist runs list",
         )
     raise UsageError("unknown run", where=text, fix="to see all runs: logist runs list")
 

@@ -81,7 +81,7 @@ def test_a_run_begins_only_so_many_jobs_the_first_by_rank(desk: Desk) -> None:
     assert (ran.code, data["ended"], data["left"]) == (7, "max_jobs", 2)
     assert {row["job"] for row in data["jobs"]} == {"b", "c"}
     [told] = [each for each in ran.json["diagnostics"] if each["code"] == "left"]
-    assert told["message"] == "it has begun as many jobs as it may: 2 ready jobs left"
+    assert told["message"] == "--max-jobs is reached: 2 ready jobs left"
     rest = desk("run", "--max-jobs", "2", "--json")
     assert (rest.code, rest.json["data"]["ended"], rest.json["data"]["left"]) == (0, "nothing_ready", 0)
 
@@ -210,8 +210,8 @@ def test_a_run_says_when_it_will_end(desk: Desk) -> None:
     desk.create("a", "--no-review", "--approval", "none")
     ran = desk("run", "--until", "07:00")
     line = ran.err.splitlines()[0]
-    assert " no step begins after " in line
-    assert " 07:00, in " in line
+    assert " no more steps begin after " in line
+    assert " 07:00 (in " in line
 
 
 def test_a_job_that_can_not_be_continued_is_recorded_once_by_a_watch(desk: Desk) -> None:

@@ -93,7 +93,7 @@ seconds."""
 @click.option(
     "--until",
     metavar="HH:MM",
-    help="Begin no more steps at this time of the day: the next 07:00, for example, by the clock of this machine.",
+    help="Begin no more steps from this time of the day on: 07:00 is the next 07:00 by the clock of this machine.",
 )
 @click.option(
     "--for", "work_time", metavar="DURATION", help="Begin no more steps after this time: 8h, 90m, 1h30m, 45s."
@@ -151,11 +151,11 @@ def run(
 
     Shows what the agents do while they work; each line begins with the local time.
 
-    With --until, --for or --max-jobs, steps that are running then end normally. If ready jobs are left, the exit code is 7.
-    --until follows the clock of the machine, also if that is set meanwhile; --for doesn't, and a time in which the machine
-    was suspended counts. With --tag, only jobs with this tag are listed at the end and count for the exit code.
+    When --until, --for or --max-jobs is reached, running steps end normally. If ready jobs are left, the exit code is 7.
+    --until follows the clock of the machine, also if that is set meanwhile; --for doesn't, and counts the time in which the
+    machine is suspended. With --tag, only jobs with this tag are listed at the end and count for the exit code.
 
-    A job that was begun goes on until it rests, whatever its status is then.
+    A job that has begun continues until it ends or waits for a person, whatever its status is by then.
 
     The record of a run that has begun a job is in .logist/runs: see `logist runs`.
 
@@ -250,7 +250,7 @@ def _make_deadline(project: ProjectContext, until: str | None, seconds: int | No
 
 
 def _report_deadline(project: ProjectContext) -> None:
-    """Say until when the run works: a person may have meant another day."""
+    """Print until when the run works: a person may have meant another day."""
     deadline = project.deadline
     if deadline is None:
         return
@@ -258,7 +258,7 @@ def _report_deadline(project: ProjectContext) -> None:
     left = None if deadline.uptime is None else deadline.uptime - project.clock.since_boot()
     times = [each for each in (deadline.until, None if left is None else now + left) if each is not None]
     at = min(times)
-    project.report_progress(f"no step begins after {format_local(at)}, in {format_duration(at - now)}")
+    project.report_progress(f"no more steps begin after {format_local(at)} (in {format_duration(at - now)})")
 
 
 def _make_recorder(project: ProjectContext) -> RunRecorder:

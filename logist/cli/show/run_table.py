@@ -21,17 +21,17 @@ TERMINAL_HEAD = HEAD[:-1]
 LISTED = 20
 """Maximum number of jobs at the end of a run; `logist runs show` has all."""
 RUNNING, KILLED = "running", "killed"
-"""Instead of the reason for which a run has ended."""
-AT_WORK, NO_END = "at work", "no end"
-"""Instead of the status of a job whose end is not recorded, in a run that lives, or was killed."""
+"""Instead of the reason for which a run has ended; RUNNING is also that of a job on which the run works."""
+INTERRUPTED = "interrupted"
+"""Instead of the status of a job at which the run was killed."""
 REASONS = {
     EndReason.NOTHING_READY: "no job is ready",
     EndReason.TIME: "its time is over",
-    EndReason.MAX_JOBS: "it has begun as many jobs as it may",
+    EndReason.MAX_JOBS: "--max-jobs is reached",
     EndReason.LOW_ON_SPACE: "too little space is left on the disk",
     EndReason.STOPPED: "stopped",
     EndReason.UPGRADED: "Logist was upgraded",
-    EndReason.ERROR: "an error",
+    EndReason.ERROR: "error",
 }
 _SIGNALS = {130: "stopped by Ctrl-C", 143: "stopped by SIGTERM"}
 
@@ -69,10 +69,10 @@ def draw_table(
 
 def _build_cells(worked: WorkedJob, is_running: bool) -> tuple[StyledText | str, ...]:
     rested = worked.rested
-    status = rested.status if rested else AT_WORK if is_running else NO_END
+    status = rested.status if rested else RUNNING if is_running else INTERRUPTED
     return (
         StyledText(worked.job, "bold"),
-        StyledText(status, "red") if status in (ERROR, NO_END) else status_span(status),
+        StyledText(status, "red") if status in (ERROR, INTERRUPTED) else status_span(status),
         format_money(worked.cost_microcents),
         format_duration(worked.seconds) if rested else "",
         rested.waits if rested else "",

@@ -76,5 +76,5 @@ def _describe_run(record: RunRecord, now: float) -> Iterator[Line]:
 def _warn_unreadable(record: RunRecord) -> tuple[Diagnostic, ...]:
     if not record.unreadable:
         return ()
-    message = f"{format_count(record.unreadable, 'line')} of the record can't be read, and left out"
+    message = f"{format_count(record.unreadable, 'line')} of the record can't be read and {'is' if record.unreadable == 1 else 'are'} left out"
     return (Diagnostic("warning", "unreadable", message, record.run),)

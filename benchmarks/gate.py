@@ -144,7 +144,7 @@ def run_gate(url: str, place: Path) -> None:
     gate.start()
     print(gate.port, flush=True)
     sys.stdin.read()
-    gate.close(1.0)
+    gate.close()
     print(*flushes)
 
 

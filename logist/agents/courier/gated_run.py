@@ -50,7 +50,7 @@ class GatedRun:
     def close(self, seconds: float, is_stopped: Callable[[], bool]) -> None:
         """Wait for answers that are still arriving, and close the gate."""
         self.records.wait_until_idle(seconds, is_stopped)
-        self.gate.close(0)
+        self.gate.close()
         self.records.close()
 
     def build_usage(self, reported_microcents: int | None, seconds: float) -> Usage:

@@ -107,10 +107,8 @@ class Effect(StrEnum):
 SAFE_VALUES: dict[FieldPath, tuple[tuple[Any, ...], Effect]] = {
     ("on_doubt",): (("stuck",), Effect.RUN),
     ("gate",): (("on",), Effect.RUN),
-    ("workspace", "history"): (
-        ("none",),
-        Effect.SHOW,
-    ),  # past commits may hold secrets that were removed later
+    # Past commits may hold secrets that were removed later.
+    HISTORY: (("none",), Effect.SHOW),
     ("approval",): (("end", "each"), Effect.MERGE),
     ("review", "mode"): (("normal", "strict"), Effect.MERGE),
     ("review", "auto_merge"): ((False,), Effect.MERGE),

@@ -276,6 +276,19 @@ def test_a_successful_predecessor_is_not_deleted_while_a_job_waits_for_it(b: Ben
     assert not b.folder("first").exists()
 
 
+def test_the_refusal_to_delete_names_a_command_that_keeps_the_other_predecessors(b: Bench) -> None:
+    b.create("other", **ALONE)
+    b.create("third", **ALONE, after=["first", "other"])
+    b.step("first")
+    b.step("second")
+    with pytest.raises(Refused) as raised:
+        job_deletion.delete_job(b.project, "first", force=True)
+    assert str(raised.value) == (
+        "can't delete first: third waits for it (`after`) "
+        "(to let it begin without first: logist job config --job third --set 'after=[other]')"
+    )
+
+
 @pytest.mark.parametrize("is_indexed", [False, True])
 def test_a_job_waits_for_a_person_if_its_predecessor_was_deleted(b: Bench, is_indexed: bool) -> None:
     if is_indexed:

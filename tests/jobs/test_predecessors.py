@@ -25,6 +25,7 @@ from logist.store.job_index import JobIndex
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 
+EDIT_AFTER = "edit the file, or to wait for no other job: logist job config --job first --unset after"
 ALONE: dict[str, Any] = {"review": False, "approval": "none"}
 
 
@@ -433,7 +434,7 @@ def test_doctor_finds_what_was_written_by_hand_before_a_step_does(b: Bench) -> N
     edit_by_hand(b, "third", "after: [second]\n")
     cycle = "first waits for third, third waits for second, second waits for first"
     message = f"/job.yaml: after: jobs would wait for each other: {cycle}"
-    assert diagnose(b, "first") == [("error", message, "logist job config --job first --unset after")]
+    assert diagnose(b, "first") == [("error", message, EDIT_AFTER)]
     job_edits.configure_job(b.project, "first", {("after",): None})
     edit_by_hand(b, "first", "after: [first]\n")
     [(_, message, _)] = diagnose(b, "first")
@@ -457,6 +458,6 @@ def test_two_commands_at_the_same_time_can_make_a_cycle_that_doctor_finds(b: Ben
     message = (
         "/job.yaml: after: jobs would wait for each other: first waits for second, second waits for first"
     )
-    assert diagnose(b, "first")[-1] == ("error", message, "logist job config --job first --unset after")
+    assert diagnose(b, "first")[-1] == ("error", message, EDIT_AFTER)
     job_edits.configure_job(b.project, "second", {("after",): None})
     assert diagnose(b, "second") == []

@@ -544,11 +544,12 @@ class JobIndex:
             each for (each,) in self._select("SELECT id FROM predecessors WHERE predecessor = ?", [job_id])
         ]
 
-    def list_failed_successors(self) -> list[str]:
-        """Return the jobs that wait for one that has failed, was canceled or does not exist."""
+    def list_held_successors(self) -> list[str]:
+        """Return the jobs that wait for one that has failed, was canceled, does not exist, or that a person holds back."""
         query = (
             "SELECT DISTINCT due.id FROM predecessors AS due LEFT JOIN jobs AS above ON above.id = due.predecessor"
-            " WHERE above.id IS NULL OR above.status IN ('FAILED', 'CANCELED')"
+            " WHERE above.id IS NULL OR above.status IN"
+            " ('FAILED', 'CANCELED', 'DRAFT', 'SUSPENDED')"
         )
         return [each for (each,) in self._select(query)]
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from logist import event_log
 from logist.core.machine import advice, steward
 from logist.core.machine.predecessors import advise_unmet, describe_unmet, list_due
-from logist.core.model import HALTED, JsonObject, Kind, State, Status
-from logist.errors import Busy, LogistError, LowOnSpace, ProviderError, Stopped, StorageError
+from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status
+from logist.errors import Busy, LogistError, LowOnSpace, ProviderError, Refused, Stopped, StorageError
 from logist.event_log import events
 from logist.jobs.base import family, hooks, predecessors
 from logist.jobs.base.breakers import ProviderBreakers
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.run_selection import RunSelection
@@ -38,7 +39,6 @@ from logist.store.provider_wait import SHOW_BUDGETS
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
-    from logist.jobs.base.result import CommandResult
     from logist.store.lock import RunClaim
     from logist.store.provider_wait import ProviderWait
 
@@ -758,6 +758,12 @@ def _run_one(
             ),
             None,
         )
+    except Refused:
+        # A killed command has recorded the end, and left only the files of the request, which this step has removed.
+        state = load_session(quiet, project.open_job(job_id)).state
+        if state.status not in TERMINAL:
+            raise
+        return EndedJob(job_id, CommandResult(job_id, state, exit_code=advice.exit_code(state.status)), None)
     except (Busy, family.SetAside) as error:
         if event_log.is_on():
             with event_log.about_job(job_id):

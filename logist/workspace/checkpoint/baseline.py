@@ -148,7 +148,11 @@ class Baseline:
 
 def pack_entries(modes: Iterable[str], ids: Iterable[str]) -> bytes:
     """Return the modes and ids of files as `Baseline.entries` has them."""
-    return bytes.fromhex("".join([_NUMBERS[mode] + name for mode, name in zip(modes, ids, strict=True)]))
+    names = list(ids)
+    pieces = [""] * (2 * len(names))  # several times faster than joining each pair
+    pieces[::2] = map(_NUMBERS.__getitem__, modes)
+    pieces[1::2] = names
+    return bytes.fromhex("".join(pieces))
 
 
 def _entry_format(commit: str) -> Struct:

@@ -314,9 +314,9 @@ class PaidExchange:
 
     def _end(self, answer: ModelAnswer, file: int) -> None:
         """Put the answer and its end on disk. Raises _Stopped if the gate has ended the exchange meanwhile."""
-        with files.convert_os_errors(self._admission.stream_file):
-            files.fsync(file, self._admission.stream_file)
-        if not self._settle(answer):
+        with files.flush_meanwhile(file, self._admission.stream_file):
+            is_settled = self._settle(answer)
+        if not is_settled:
             raise _Stopped
 
     def _settle(self, answer: ModelAnswer) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import http.client
 import json
@@ -12,6 +13,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from logist.agents.gate import paid_exchange, program_connection, spend_gate
 from logist.agents.gate.recorder import GateEnd, GateRefusal
 from logist.core.model import ErrorKind
 from logist.errors import StorageError
+from logist.store import files
 from tests.endpoint import Endpoint
 from tests.raw_server import END, Authority, Piece, Proxy, RawServer
 from tests.shell.agents.gate_bench import (
@@ -173,6 +176,46 @@ def test_each_piece_is_on_disk_before_the_program_has_it(tmp_path: Path) -> None
                 got += piece
                 assert len(bench.recorder.read_stream()) >= len(got)
     assert got.count(b"data: ") == 24
+
+
+def test_the_program_waits_for_the_flush_of_the_answer_and_for_the_record_of_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, fsync = threading.Event(), os.fsync
+
+    def flush_slowly(fd: int) -> None:
+        may_end.wait(SECONDS)
+        fsync(fd)
+
+    with (
+        Endpoint(STEP) as endpoint,
+        open_gate(endpoint.url, tmp_path) as bench,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        monkeypatch.setattr(os, "fsync", flush_slowly)
+        got = pool.submit(bench.ask, "chat")
+        bench.recorder.wait_for_end()  # both at the same time
+        with pytest.raises(TimeoutError):
+            got.result(0.1)
+        may_end.set()
+        assert got.result(SECONDS).status == 200
+
+
+def test_an_answer_that_can_not_be_flushed_is_not_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
+        monkeypatch.setattr(files, "_unsynced", [])
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises((http.client.HTTPException, ConnectionError)):
+            bench.ask("chat")
+        until(lambda: bench.gate.fault)
+        assert "Input/output error" in str(bench.gate.fault)
+        assert bench.ask("chat").status == 400
+    assert len(endpoint.requests) == 1
 
 
 def test_an_answer_is_read_to_its_end_if_the_program_hangs_up(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What the spend gate costs: milliseconds and CPU that it adds to a request, and its memory for a long stream.
 
 A server on 127.0.0.1 answers at once. It is called directly and through a gate in another process, one after the other, on
-connections that stay open. The gate's recorder writes each request and its end to a directory, as durably as the courier does.
+connections that stay open. Once the gate keeps its records in memory; once it is that of the courier, with its log and a ledger.
 
 Run: python benchmarks/gate.py [--runs 300] [--megabytes 100] [--prompt 20000] [--place DIRECTORY]
 """
@@ -24,11 +24,15 @@ from pathlib import Path
 
 from measure import table
 
+from logist.agents.courier.gate_records import GateRecords
+from logist.agents.courier.reporting import ProgressReport
+from logist.agents.courier.reservations import ExchangeLedger
 from logist.agents.gate.recorder import Admission, GateEnd, GateRefusal, GateRequest
 from logist.agents.gate.spend_gate import SpendGate
 from logist.agents.protocol import Ask
 from logist.core.model import Model, Provider, Request
-from logist.store import inflight
+from logist.core.money.budgets import SharedBudget
+from logist.store import JobDir, inflight
 
 TOKEN = "benchmark"
 PIECES = 50
@@ -88,30 +92,45 @@ class Answering(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(END), END))
 
 
-class DiskRecorder:
-    """Writes what the courier writes for each request, and reserves nothing."""
+class MemoryRecorder:
+    """Keeps nothing: what is left is the gate itself, and the file of the answer."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.count = 1
-        self.lock = threading.Lock()
+        self.count = 0
 
     def admit(self, request: GateRequest, build: Callable[[int], bytes]) -> Admission | GateRefusal:
-        with self.lock:
-            self.count += 1
-            k = self.count
-        body = build(request.max_output_tokens).decode()
-        inflight.begin_exchange(self.place, k, {"reserved_microcents": 1, "body": body})
-        return Admission(k, request.max_output_tokens, self.place / f"{k}.stream")
+        self.count += 1
+        build(request.max_output_tokens)
+        return Admission(self.count, request.max_output_tokens, self.place / f"{self.count}.stream")
 
     def mark_sent(self, k: int) -> None:
-        inflight.mark_exchange_sent(self.place, k)
+        pass
 
     def end(self, k: int, end: GateEnd) -> None:
-        inflight.save_response(self.place, k, {"text": end.text})
+        pass
 
     def count_refusal(self, refusal: GateRefusal) -> None:
         raise SystemExit(refusal.message)
+
+
+def open_records(place: Path, ask: Ask) -> GateRecords:
+    """Return the records of the courier, in a job and with a ledger that are in `place`."""
+    job = JobDir(place / "jobs" / "j", "j")
+    job.path.mkdir(parents=True)
+    inflight.begin_exchange(job.inflight, 1, {})
+    ledger = ExchangeLedger(
+        place / "ledger",
+        "j/1",
+        "j",
+        "custom",
+        "custom/m",
+        "",
+        (),
+        (SharedBudget("b", microcents=10**15),),
+        None,
+    )
+    return GateRecords(job, ask, ledger, ["key"], ProgressReport(job.inflight, "Worker", ["key"]))
 
 
 def run_server() -> None:
@@ -122,29 +141,34 @@ def run_server() -> None:
     sys.stdin.read()
 
 
-def run_gate(url: str, place: Path) -> None:
+def run_gate(url: str, place: Path, *, is_durable: bool) -> None:
     """Be the gate: print the port, end with the input, and print how many fsyncs there were, and their milliseconds."""
-    flushes, real = [0.0, 0.0], os.fsync
+    flushes, real, lock = [0.0, 0.0], os.fsync, threading.Lock()
 
     def fsync(fd: int) -> None:
         began = time.perf_counter()
         real(fd)
-        flushes[0] += 1
-        flushes[1] += (time.perf_counter() - began) * 1000
+        with lock:
+            flushes[0] += 1
+            flushes[1] += (time.perf_counter() - began) * 1000
 
     os.fsync = fsync
     provider = Provider(name="custom", base_url=url, model="m")
     ask = Ask(
         request=Request(prompt=""),
-        model=Model(name="m", provider_model="custom/m"),
+        model=Model(name="m", provider_model="custom/m", input_price=1.0, output_price=2.0),
+        allowance_microcents=10**15,
         role="r",
         provider=provider,
     )
-    gate = SpendGate(DiskRecorder(place), ask, "key", TOKEN, time.monotonic() + 3600)
+    records = open_records(place, ask) if is_durable else MemoryRecorder(place)
+    gate = SpendGate(records, ask, "key", TOKEN, time.monotonic() + 3600)
     gate.start()
     print(gate.port, flush=True)
     sys.stdin.read()
     gate.close(1.0)
+    if isinstance(records, GateRecords):
+        records.close()
     print(*flushes)
 
 
@@ -186,9 +210,15 @@ def measure_peak(process: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
-def compare(server: int, place: Path, body: bytes, runs: int) -> list[object]:
+def start_gate(server: int, place: Path, *, is_durable: bool) -> Child:
+    """Start a gate whose files are in a new directory."""
+    folder = tempfile.mkdtemp(dir=place)
+    kind = ["--durable"] if is_durable else []
+    return Child("--gate", f"http://127.0.0.1:{server}/v1", "--place", folder, *kind)
+
+
+def compare(gate: Child, server: int, body: bytes, runs: int) -> list[object]:
     """Return milliseconds directly and through a gate, what is added, its fsyncs, and the CPU of the gate."""
-    gate = Child("--gate", f"http://127.0.0.1:{server}/v1", "--place", str(place))
     direct, through = (http.client.HTTPConnection("127.0.0.1", port) for port in (server, gate.port))
     times: tuple[list[float], list[float]] = ([], [])
     before = 0.0
@@ -211,7 +241,7 @@ def compare(server: int, place: Path, body: bytes, runs: int) -> list[object]:
 
 def measure_long_stream(server: int, place: Path, body: bytes, megabytes: int) -> str:
     """Return how much memory and CPU a gate needs for a long stream."""
-    gate = Child("--gate", f"http://127.0.0.1:{server}/v1", "--place", str(place))
+    gate = start_gate(server, place, is_durable=True)
     connection = http.client.HTTPConnection("127.0.0.1", gate.port)
     ask(connection, body.replace(b'"megabytes": %d' % megabytes, b'"megabytes": 0'))
     before, used = measure_peak(gate.process.pid), measure_cpu(gate.process.pid)
@@ -230,22 +260,33 @@ def main() -> None:
     parser.add_argument("--place", type=Path, help="directory for the files")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--gate", help=argparse.SUPPRESS)
+    parser.add_argument("--durable", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
         return run_server()
     if given.gate:
-        return run_gate(given.gate, given.place)
+        return run_gate(given.gate, given.place, is_durable=given.durable)
     server = Child("--serve")
     with tempfile.TemporaryDirectory(dir=given.place) as name:
         place = Path(name)
         message = {"role": "user", "content": "word " * (given.prompt // 5)}
         body = {"model": "m", "messages": [message]}
         rows: list[list[object]] = [
-            ["ms", "direct", "through the gate", "added (median)", "fsyncs (mean)", "CPU of the gate"]
+            [
+                "ms",
+                "records",
+                "direct",
+                "through the gate",
+                "added (median)",
+                "fsyncs (mean)",
+                "CPU of the gate",
+            ]
         ]
         for label, more in (("plain", {}), (f"stream of {PIECES} events", {"stream": True})):
             data = json.dumps(body | more).encode()
-            rows.append([label, *compare(server.port, place, data, given.runs)])
+            for records, is_durable in (("in memory", False), ("durable", True)):
+                gate = start_gate(server.port, place, is_durable=is_durable)
+                rows.append([label, records, *compare(gate, server.port, data, given.runs)])
         table(rows)
         long = json.dumps(body | {"stream": True, "megabytes": given.megabytes}).encode()
         print(measure_long_stream(server.port, place, long, given.megabytes))

@@ -3,8 +3,8 @@
 One exchange is one paid call: `<k>.request`, `<k>.sent`, `<k>.response` (k = 1, 2, ...), each present
 only if that much has happened; and `<k>.tools`, the results of the tools that the response calls.
 
-The requests that an agent program makes through the gate have the same files in `gate/`. Several of them may be open at
-once. `<k>.stream` there has the bytes of an answer as far as they have arrived.
+The requests that an agent program makes through the gate are in one log in `gate/` (`gate_log.py`). `<k>.stream` there has
+the bytes of an answer as far as they have arrived.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import files
+from logist.store.gate_log import read_gate_log
 
 GATE = "gate"
 """The directory of the requests of an agent program, in the directory of exchanges."""
@@ -134,7 +135,7 @@ def read_exchanges(folder: Path) -> Exchanges:
     try:
         # Before the gate: with a response, the run is over, and the gate has all of its requests.
         own = [_read_exchange(folder, k, parts[k]) for k in sorted(parts)]
-        gate = read_exchanges(folder / GATE) if GATE in names else ()
+        gate = _read_gate(folder / GATE) if GATE in names else ()
         return Exchanges(own, folder, gate)
     except FileNotFoundError:  # its stepper removed the directory meanwhile
         return read_exchanges(folder)
@@ -145,6 +146,13 @@ def _read_exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
     response = _read_record(folder / f"{k}.response") if "response" in parts else None
     tools = _read_record(folder / f"{k}.tools") if "tools" in parts else None
     return Exchange(k, request, "sent" in parts, response, tools)
+
+
+def _read_gate(folder: Path) -> list[Exchange]:
+    return [
+        Exchange(k, parts.get("request"), "sent" in parts, parts.get("response"))
+        for k, parts in read_gate_log(folder).items()
+    ]
 
 
 def damaged_exchange_error(folder: Path | None, message: str, where: Path | None = None) -> Damaged:

@@ -4,6 +4,7 @@ answer is in doubt at its highest cost, each answer has its cost, and nothing is
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 import pytest
@@ -24,6 +25,7 @@ from logist.jobs.doctor.ledger_checks import find_ledger_problems, repair_ledger
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import stop_costs
 from logist.store import JobDir, inflight
+from logist.store.gate_log import LOG
 from logist.store.transcripts import read_transcript
 from tests.jobs.bench import Bench, Json
 from tests.jobs.conftest import MakeBench
@@ -69,11 +71,15 @@ def make_request(b: Bench, k: int, *, sent: bool = True, response: Json | None =
     folder = b.project.open_job("j").inflight / inflight.GATE
     call = BookedCall(ledger_id(b, f"gate-{k}"), "j", "2026-01-02")
     budgets.open_ledger(b.project).reserve(call, Cost(RESERVED, 1000, 1), [], "2026-01-02T00:00:00Z")
-    inflight.begin_exchange(folder, k, {"reserved_microcents": RESERVED, "body": {"text": f"request {k}"}})
-    if sent:
-        inflight.mark_exchange_sent(folder, k)
-    if response is not None:
-        inflight.save_response(folder, k, response)
+    folder.mkdir(exist_ok=True)
+    request = {"reserved_microcents": RESERVED, "body": {"text": f"request {k}"}}
+    lines = {
+        "request": request,
+        **({"sent": {}} if sent else {}),
+        **({"response": response} if response else {}),
+    }
+    with (folder / LOG).open("a") as log:
+        log.writelines(json.dumps({"k": k, part: value}) + "\n" for part, value in lines.items())
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from threading import Condition
+from threading import Condition, Event
 
 from logist.agents.clients.answers import ExchangeFailure, ModelAnswer
 from logist.agents.courier import booking, shared_limits
@@ -27,7 +28,7 @@ from logist.agents.courier.reservations import (
 )
 from logist.agents.gate.recorder import Admission, GateEnd, GateRefusal, GateRequest, Reason
 from logist.agents.protocol import GRACE, Ask
-from logist.core.model import ErrorKind, TransportError, Usage
+from logist.core.model import ErrorKind, Reply, TransportError, Usage
 from logist.core.money import money
 from logist.core.money.budgets import Cost
 from logist.core.secrets.redact import redact
@@ -36,6 +37,7 @@ from logist.errors import LogistError, StorageError
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, inflight
 from logist.store.call_rates import CallRates, CallWait, Permit
+from logist.store.gate_log import GateLog
 from logist.store.ledger import BudgetRefusal
 from logist.store.progress import Activity
 
@@ -43,6 +45,8 @@ WAIT_SECONDS = 30.0
 """How long a request waits if only running calls prevent it; after that, the program is told to ask again."""
 LOOK_SECONDS = 0.2
 """Seconds between two checks whether calls of other jobs have left enough."""
+SETTLE_SECONDS = 0.05
+"""How long after its end the cost of a request is settled, so that this doesn't slow down the end of the answer."""
 MOST_REFUSALS = 20
 """Refusals in a row after which the program is ended: it ignores them."""
 NOTHING = Usage()
@@ -84,6 +88,7 @@ class GateRecords:
         progress: ProgressReport,
         rates: CallRates | None = None,
     ) -> None:
+        """Create the log of the run, durably. Raises StorageError."""
         self.job, self.ask, self.ledger, self.secrets, self.progress = job, ask, ledger, secrets, progress
         self.rates = rates
         self.folder = job.inflight / inflight.GATE
@@ -100,12 +105,16 @@ class GateRecords:
         self.refusals_in_a_row = 0
         self.last_refusal: GateRefusal | None = None
         self._texts = RequestTexts(lambda text: redact(text, self.secrets))
+        self._log = GateLog(self.folder)
+        self._settler = ThreadPoolExecutor(1)
+        self._settling: list[Future[None]] = []
+        self._is_settling_urgent = Event()
         self._open: dict[int, _OpenRequest] = {}
         self._closed = False
         self._changed = Condition()
 
     def admit(self, request: GateRequest, build: Callable[[int], bytes]) -> Admission | GateRefusal:
-        """Reserve the highest possible cost and record the request durably, or refuse it.
+        """Reserve the highest possible cost durably and record the request, or refuse it.
 
         Waits for calls that are running, if only they prevent it.
         """
@@ -138,7 +147,8 @@ class GateRecords:
             words = outcome.words if isinstance(outcome, CallWait) else "the run of this program is over"
             if k in self._open:
                 error = TransportError(kind=ErrorKind.OUTAGE, message=f"not sent: {words}")
-                self._save_end(k, GateEnd(ModelAnswer(failure=ExchangeFailure(error, billed=False)), "", 0.0))
+                answer = ModelAnswer(failure=ExchangeFailure(error, billed=False))
+                self._settle_later(k, self._save_end(k, GateEnd(answer, "", 0.0)))
         return GateRefusal("busy" if isinstance(outcome, CallWait) else "stopped", f"not sent: {words}")
 
     def _sleep_unless_closed(self, seconds: float) -> bool:
@@ -150,19 +160,23 @@ class GateRecords:
             self.progress.report(Activity.WAITING, words=words)
 
     def mark_sent(self, k: int) -> None:
-        """Record durably that the request is about to be sent."""
+        """Record durably the request, and that it is about to be sent."""
         with self._changed:
             if k not in self._open:
                 raise LogistError("the gate is closed: the request was not sent")
-            inflight.mark_exchange_sent(self.folder, k)
+            self._log.append(k, "sent", {})
             self._open[k].is_sent = True
             self.progress.report_request(k, self._sum_reserved())
+        self._log.flush()
 
     def end(self, k: int, end: GateEnd) -> None:
         """Record the end durably, and settle what it cost; nothing, if it was given up already."""
         with self._changed:
-            if k in self._open:
-                self._save_end(k, end)
+            if k not in self._open:
+                return
+            reply = self._save_end(k, end)
+        self._log.flush()
+        self._settle_later(k, reply)
 
     def count_refusal(self, refusal: GateRefusal) -> None:
         """Count how often the program asked in a row for what it can't get."""
@@ -186,10 +200,19 @@ class GateRecords:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+            replies: list[tuple[int, Reply]] = []
             for k in sorted(self._open):
                 kind, message = ErrorKind.TIMEOUT, "the run ended before the answer was complete"
                 failure = ExchangeFailure(TransportError(kind=kind, message=message), billed=True)
-                self._save_end(k, GateEnd(ModelAnswer(failure=failure), "", 0.0))
+                replies.append((k, self._save_end(k, GateEnd(ModelAnswer(failure=failure), "", 0.0))))
+        try:
+            self._log.flush()
+            for k, reply in replies:
+                self._settle_later(k, reply)
+        finally:
+            self._log.close()
+            self.wait_until_settled()
+            self._settler.shutdown()
 
     def _refuse_early(self) -> GateRefusal | None:
         if self._closed:
@@ -258,6 +281,9 @@ class GateRecords:
         if ledger is None:
             return None, fitted
         refusal = ledger.reserve_cost(call, self._bound_cost(request, fitted))
+        if refusal is not None and self._settling:  # calls that have ended may still have their reservation
+            self.wait_until_settled()
+            refusal = ledger.reserve_cost(call, self._bound_cost(request, fitted))
         if refusal is None or refusal.cap.microcents is None:
             return refusal, fitted
         shorter = self._fit(request, ledger.find_room(call))
@@ -279,12 +305,13 @@ class GateRecords:
             "reserved_microcents": reserved,
             "body": self._texts.shorten(k, body.decode("utf-8", "replace")).to_json(),
         }
-        inflight.begin_exchange(self.folder, k, record)
+        # Not flushed yet: other jobs of the family see it now, and nothing is sent before `mark_sent`.
+        self._log.append(k, "request", record)
         self.count, self.refusals_in_a_row = k, 0
         self._open[k] = _OpenRequest(reserved)
         return Admission(k, fitted, self.folder / f"{k}.stream")
 
-    def _save_end(self, k: int, end: GateEnd) -> None:
+    def _save_end(self, k: int, end: GateEnd) -> Reply:
         request = self._open[k]
         request.permit.release()
         self._keep_pause(end.answer.failure)
@@ -297,9 +324,8 @@ class GateRecords:
             reserved=request.reserved_microcents,
             sent=request.is_sent,
         )
-        inflight.save_response(self.folder, k, reply.model_dump(mode="json"))
+        self._log.append(k, "response", reply.model_dump(mode="json"))
         del self._open[k]
-        settle_saved_reply(self.ledger, name_gate_call(k), reply)
         self.usage = booking.sum_usages([self.usage, reply.usage])
         self.redactions += reply.redactions
         self.warnings += [warning for warning in reply.warnings if warning not in self.warnings]
@@ -307,6 +333,27 @@ class GateRecords:
             reply.usage, is_failed=reply.error is not None, in_flight_microcents=self._sum_reserved()
         )
         self._changed.notify_all()
+        return reply
+
+    def _settle_later(self, k: int, reply: Reply) -> None:
+        """Settle the cost when the program has its answer: until then, the highest cost is booked, and whoever collects
+        the run settles it again.
+        """
+        at = time.monotonic() + SETTLE_SECONDS
+        with self._changed, suppress(RuntimeError):  # the run is over, or there is no thread left
+            self._settling = [each for each in self._settling if not each.done()]
+            self._settling.append(self._settler.submit(self._settle, k, reply, at))
+
+    def _settle(self, k: int, reply: Reply, at: float) -> None:
+        self._is_settling_urgent.wait(max(0.0, at - time.monotonic()))
+        with suppress(StorageError):  # the next reservation says so
+            settle_saved_reply(self.ledger, name_gate_call(k), reply)
+
+    def wait_until_settled(self) -> None:
+        """Wait until the ledger has the cost of all requests that have ended."""
+        self._is_settling_urgent.set()
+        wait(self._settling)
+        self._is_settling_urgent.clear()
 
     def _keep_pause(self, failure: ExchangeFailure | None) -> None:
         """Let all jobs wait as long as the provider has asked to."""

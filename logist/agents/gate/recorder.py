@@ -32,14 +32,14 @@ class GateRequest:
 
 @dataclass(frozen=True)
 class Admission:
-    """A request that is on disk and reserved, and may be forwarded."""
+    """A request that is recorded and reserved, and may be forwarded after `mark_sent`."""
 
     k: int
     """The number of the exchange, among those of the gate."""
     max_output_tokens: int
     """The limit of the answer that the request was recorded with: what the program asked for, or less."""
     stream_file: Path
-    """Where the gate appends the answer, byte by byte as it arrives. The gate creates it before `mark_sent`."""
+    """Where the gate appends the answer, byte by byte as it arrives."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class GateRecorder(Protocol):
     """
 
     def admit(self, request: GateRequest, build: Callable[[int], bytes]) -> Admission | GateRefusal:
-        """Reserve the highest possible cost and record the request durably, or refuse it.
+        """Reserve the highest possible cost durably and record the request, or refuse it.
 
         `build` returns the body as it will be forwarded, with a limit of the answer in tokens: the limit must be what
         the request asks for, or less. It may be called several times.
@@ -78,7 +78,7 @@ class GateRecorder(Protocol):
         ...
 
     def mark_sent(self, k: int) -> None:
-        """Record durably that the request is about to be sent."""
+        """Record durably the request, and that it is about to be sent."""
         ...
 
     def end(self, k: int, end: GateEnd) -> None:

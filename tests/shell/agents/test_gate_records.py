@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +16,10 @@ from logist.agents.clients.answers import ExchangeFailure, ModelAnswer, Tokens
 from logist.agents.courier import gate_records
 from logist.agents.courier.gate_records import GateRecords
 from logist.agents.courier.reporting import ProgressReport
-from logist.agents.courier.reservations import ExchangeLedger
+from logist.agents.courier.reservations import ExchangeLedger, settle_saved_reply
 from logist.agents.gate.recorder import Admission, GateEnd, GateRefusal, GateRequest
 from logist.agents.protocol import Ask
-from logist.core.model import ErrorKind, Model, Request, TransportError
+from logist.core.model import ErrorKind, Model, Reply, Request, TransportError
 from logist.core.money.budgets import Account, Cost, SharedBudget
 from logist.store import JobDir, inflight
 from logist.store.call_rates import CallRate, CallRates
@@ -81,7 +82,12 @@ def make(tmp_path: Path) -> Make:
 
 def ledger_of(records: GateRecords) -> Ledger:
     assert records.ledger is not None
+    records.wait_until_settled()
     return Ledger(records.ledger.folder)
+
+
+def read_gate(records: GateRecords) -> list[inflight.Exchange]:
+    return inflight.read_exchanges(records.job.inflight).gate
 
 
 def admitted(records: GateRecords, asked: GateRequest | None = None) -> Admission:
@@ -99,7 +105,7 @@ def refused(records: GateRecords, asked: GateRequest | None = None) -> GateRefus
 def test_a_request_is_on_disk_and_reserved_before_it_is_sent_and_settled_by_its_usage(make: Make) -> None:
     records = make()
     admission = admitted(records)
-    [exchange] = inflight.read_exchanges(records.folder)
+    [exchange] = read_gate(records)
     assert exchange.request is not None
     assert exchange.request["reserved_microcents"] == ONE
     assert json.loads(exchange.request["body"]["text"])["max_tokens"] == 1000
@@ -109,12 +115,12 @@ def test_a_request_is_on_disk_and_reserved_before_it_is_sent_and_settled_by_its_
         ("j/abc/gate-1", Cost(ONE, 1100, 1))
     ]
     records.mark_sent(1)
-    assert inflight.read_exchanges(records.folder)[0].sent
+    assert read_gate(records)[0].sent
     live = read_last_record(records.job.inflight)
     assert live is not None
     assert (live.turn, live.in_flight_microcents, live.cost_microcents) == (1, ONE, 0)
     records.end(1, answered())
-    response = inflight.read_exchanges(records.folder)[0].response
+    response = read_gate(records)[0].response
     assert response is not None
     assert (response["text"], response["usage"]["source"]) == ("Hello.", "provider")
     view = ledger_of(records).read()
@@ -125,12 +131,56 @@ def test_a_request_is_on_disk_and_reserved_before_it_is_sent_and_settled_by_its_
     assert (live.in_flight_microcents, live.cost_microcents) == (0, 7000)
 
 
+def test_the_program_waits_for_two_flushes_of_the_log_and_one_of_the_ledger(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = make()
+    here, flushes, fsync = threading.get_ident(), list[str](), os.fsync
+
+    def count(fd: int) -> None:
+        if threading.get_ident() == here:
+            flushes.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+        fsync(fd)
+
+    for k in (1, 2):
+        admitted(records)
+        if k == 1:  # from now on, as each later one: the ledger exists
+            monkeypatch.setattr(os, "fsync", count)
+        records.mark_sent(k)
+        records.end(k, answered())
+    assert flushes == ["requests.jsonl", "requests.jsonl", "ledger.json", "requests.jsonl", "requests.jsonl"]
+    records.wait_until_settled()
+    assert ledger_of(records).read().open == {}
+
+
+def test_a_settlement_that_is_late_takes_nothing_from_the_next_request(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = make(budgets=(SharedBudget("low", "project", microcents=ONE + 10_000),))
+    admitted(records)
+    records.mark_sent(1)
+    may_settle = threading.Event()
+
+    def settle_late(ledger: ExchangeLedger | None, k: str, reply: Reply) -> None:
+        may_settle.wait()
+        settle_saved_reply(ledger, k, reply)
+
+    monkeypatch.setattr(gate_records, "settle_saved_reply", settle_late)
+    records.end(1, answered())
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(admitted, records)
+        with pytest.raises(TimeoutError):
+            second.result(0.1)
+        may_settle.set()
+        assert second.result(60).max_output_tokens == 1000
+
+
 def test_what_is_recorded_has_no_secrets(make: Make) -> None:
     records = make()
     records.admit(request(), lambda most: json.dumps({"key": KEY}).encode())
     records.mark_sent(1)
     records.end(1, answered(text=f"your key is {KEY}"))
-    [exchange] = inflight.read_exchanges(records.folder)
+    [exchange] = read_gate(records)
     assert KEY not in json.dumps(exchange)
     assert records.redactions == 1
 
@@ -242,7 +292,7 @@ def test_closing_books_what_was_sent_at_its_highest_cost_and_releases_what_was_n
     records.end(1, answered())  # too late: its cost is booked
     assert ledger_of(records).read().open == {}
     assert ledger_of(records).read().sums[PROJECT].spent == Cost(ONE, 0, 1)
-    first, second = inflight.read_exchanges(records.folder)
+    first, second = read_gate(records)
     assert first.response is not None
     assert second.response is not None
     assert first.response["usage"]["source"] == "worst_case"

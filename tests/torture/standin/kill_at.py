@@ -1,4 +1,6 @@
-"""Kills the courier just before, or just after, it gives a file of `inflight/` its name.
+"""Kills the courier just before, or just after, it gives a file of `inflight/` its name, or writes a line of the gate's log.
+
+A line is named like the file of another exchange: `gate/2.sent`.
 
 Loaded at the start of every process of a prepared interpreter (see `pay_tools.killing_python`). The order
 is the file `kill_at` of the world; it is carried out once.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from typing import Any
@@ -30,6 +33,22 @@ class _Killer:
             self.left -= 1
             if self.left == 0 and not self.after:
                 self._strike()
+
+    def watch_log(self) -> None:
+        """Strike at a line of the gate's log, too, in the thread that writes it: that one does nothing more."""
+        write = os.write
+
+        def write_line(fd: int, data: Any) -> int:
+            line = re.match(rb'\{"k":(\d+),"(request|sent|response)":', data)
+            is_named = line is not None and f"gate/{int(line[1])}.{line[2].decode()}" == self.name
+            if is_named and not self.after:
+                self._strike()
+            count = write(fd, data)
+            if is_named:
+                self._strike()
+            return count
+
+        os.write = write_line
 
     def _strike(self) -> None:
         self.struck = True
@@ -55,7 +74,9 @@ def _obey() -> None:
             order = json.load(file)
     except FileNotFoundError:
         return
-    sys.addaudithook(_Killer(path, order))
+    killer = _Killer(path, order)
+    sys.addaudithook(killer)
+    killer.watch_log()
 
 
 _obey()

@@ -1,9 +1,12 @@
 """What gathering the context of a prompt costs on a large repository: CPU of Logist and its children.
 
-Run: python benchmarks/context.py [--files 1000 20000 50000] [--runs 3] [--git] [--real DIR]
+Run: python benchmarks/context.py [--files 1000 20000 50000] [--runs 3] [--git] [--command] [--real DIR]
 
 The first preview makes the word index. Before each further one, a file is edited, and the index is used. --real copies
 files from DIR (such as checkouts of several repositories) until there are enough, instead of making them up.
+
+These figures are without the start of Python and Logist. --command also measures `logist job preview` in processes of
+their own: on these files after an edit, and, as the time to start, on a repository with one file.
 
 How good the list of files is, on past bug fixes of public repositories (see context_fixes.py):
 
@@ -27,7 +30,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from measure import table, took
+from measure import LOGIST, measure_child, table, took
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -61,6 +64,15 @@ TASK = Task(
     criteria=("Exports keep their audit log", "All tests pass"),
 )
 """Words that are in most of the files, and some names: the worst that is ordinary."""
+
+
+ROLE = """\
+name: reader
+description: Reads
+instructions: Read.
+llm_model: anthropic/claude-sonnet-4-5
+context_requirements: [repo_structure, relevant_files]
+"""
 
 
 def make_repository(root: Path, count: int) -> int:
@@ -111,14 +123,19 @@ def copy_repository(source: Path, root: Path, count: int) -> int:
     return total
 
 
-def prepare_job(root: Path, source: Path) -> None:
-    """Make the workspace of a new job from these files, and a file that git ignores."""
+def commit_files(source: Path) -> None:
+    """Commit these files, and one to be edited."""
     (source / EDITED).write_text("# session\n")
     git = ["git", "-C", source]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "-c", "core.autocrlf=false", "add", "--force", "."], check=True)
     identity = ["-c", "user.name=L", "-c", "user.email=l@localhost"]
     subprocess.run([*git, *identity, "commit", "-q", "-m", "x"], check=True)
+
+
+def prepare_job(root: Path, source: Path) -> None:
+    """Make the workspace of a new job from these files, and a file that git ignores."""
+    commit_files(source)
     (root / "first").write_text(open_workspace(root).populate(source))
     (root / "workspace" / "build").mkdir(exist_ok=True)
     (root / "workspace" / "build" / "made.txt").write_text("Matched by .gitignore\n")
@@ -157,6 +174,24 @@ def gather_after_edit(root: Path) -> None:
     gather(root)
 
 
+def measure_command(source: Path, runs: int) -> float:
+    """Return the CPU seconds of `logist job preview` after an edit, in a process of its own."""
+    task = TASK.title + ": " + TASK.prompt
+    subprocess.run([*LOGIST, "init"], cwd=source, check=True, capture_output=True)
+    (source / ".logist" / "roles" / "reader.yaml").write_text(ROLE)
+    create = [*LOGIST, "job", "create", "--role", "reader", "--prompt", task]
+    subprocess.run(create, cwd=source, check=True, capture_output=True)
+    (job,) = (path.name for path in (source / ".logist" / "jobs").iterdir() if not path.name.startswith("."))
+    preview = [*LOGIST, "job", "preview", job]
+    measure_child(preview, source, 1)  # makes the index
+    spent = []
+    for _ in range(runs):
+        with open(source / ".logist" / "jobs" / job / "workspace" / EDITED, "a") as file:
+            file.write("# session\n")
+        spent.append(measure_child(preview, source, 1)[0] / 1000)
+    return min(spent)
+
+
 def measure_folder(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
 
@@ -166,7 +201,14 @@ def ask_git(source: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", source, *arguments], stdout=subprocess.DEVNULL, check=False)
 
 
-def measure(count: int, runs: int, real: Path | None, *, with_git: bool) -> list[object]:
+def measure_start(runs: int) -> float:
+    """Return what `measure_command` does for a repository with one file."""
+    with tempfile.TemporaryDirectory() as folder:
+        commit_files(Path(folder))
+        return measure_command(Path(folder), runs)
+
+
+def measure(count: int, runs: int, real: Path | None, *, with_git: bool, command: bool) -> list[object]:
     """Return a row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -181,6 +223,8 @@ def measure(count: int, runs: int, real: Path | None, *, with_git: bool) -> list
         if with_git:
             row.append(took(1, partial(ask_git, source, "ls-files", "-o", "--exclude-standard")))
             row.append(took(1, partial(ask_git, source, "grep", "-ciF", *FIVE)))
+        if command:
+            row += [measure_command(source, runs), measure_start(runs)]
         return row
 
 
@@ -191,6 +235,7 @@ def main() -> None:
     parser.add_argument(
         "--real", type=Path, metavar="DIR", help="copy files from DIR, instead of making them up"
     )
+    parser.add_argument("--command", action="store_true", help="measure `logist job preview`, too")
     parser.add_argument("--git", action="store_true", help="ask git as well")
     parser.add_argument("--repos", type=Path, metavar="DIR", help="evaluate the list on the clones in DIR")
     parser.add_argument(
@@ -234,8 +279,13 @@ def main() -> None:
         context_fixes.evaluate(options.repos, fixes, [*context_fixes.LISTERS], misses=options.misses)
         return
     head = ["files", "MB", "walk s", "first s", "after an edit s", "index MB"]
-    rows: list[list[object]] = [[*head, *(["git ls-files s", "git grep s"] if options.git else [])]]
-    rows += [measure(count, options.runs, options.real, with_git=options.git) for count in options.files]
+    head += ["git ls-files s", "git grep s"] if options.git else []
+    head += ["job preview s", "of it the start s"] if options.command else []
+    rows: list[list[object]] = [[*head]]
+    rows += [
+        measure(count, options.runs, options.real, with_git=options.git, command=options.command)
+        for count in options.files
+    ]
     table(rows)
 
 

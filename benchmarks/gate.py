@@ -166,7 +166,7 @@ def run_gate(url: str, place: Path, *, is_durable: bool) -> None:
     gate.start()
     print(gate.port, flush=True)
     sys.stdin.read()
-    gate.close(1.0)
+    gate.close()
     if isinstance(records, GateRecords):
         records.close()
     print(*flushes)

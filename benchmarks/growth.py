@@ -231,6 +231,7 @@ def list_own_cases() -> Iterator[Case]:
     yield Case("job list", "jobs", (1, 1_000, 10_000, 50_000), make_jobs, [*LOGIST, "job", "list"], False)
     run = [*LOGIST, "run", "--agent", "scripted:answers.json"]
     yield Case("run", "ready jobs", (1, 10, 30, 100), make_ready_jobs, run)
+    yield Case("run, after:", "jobs in a chain", (1, 10, 30, 100), make_chain_of_jobs, run)
     fan_out = [*LOGIST, "job", "step", "fan", "--agent", "scripted:answers.json"]
     yield Case("job step, fan-out", "items", FAN, make_fan, fan_out)
     for words in (["workflow", "validate", "w.json"], ["workflow", "next", "w.json"]):
@@ -304,6 +305,14 @@ def make_ready_jobs(place: Path, count: int) -> None:
     begin_project(place)
     for number in range(count):
         run_logist(place, "job", "create", "Do it.", "--id", f"j{number}", "--no-repo")
+
+
+def make_chain_of_jobs(place: Path, count: int) -> None:
+    """Ready jobs, each of which waits for the one before."""
+    begin_project(place)
+    for number in range(count):
+        before = ["--after", f"j{number - 1}"] if number else []
+        run_logist(place, "job", "create", "Do it.", "--id", f"j{number}", "--no-repo", *before)
 
 
 def make_fan(place: Path, items: int) -> None:

@@ -38,6 +38,26 @@ while len(begun) < 1000:
 print((time.process_time() - began) / 999 * 1000)
 """
 """Chooses a thousand jobs as a run does, without running them."""
+CHOOSE_SELECTED = """
+import sys, time
+from logist import Project
+from logist.jobs.job_queue import ReadyJobs
+from logist.jobs.run_selection import RunSelection
+project = Project.open()._context
+results = []
+for tag, statuses in ((None, ["REVIEW_REQUIRED"]), ("none", []), ("none", ["PENDING"]), ("all", ["REVIEW_REQUIRED"])):
+    selection = RunSelection(tag=tag, statuses=frozenset(statuses))
+    ready = ReadyJobs(project, (), lambda job_id: True, selection=selection)
+    assert ready.take(set(), is_idle=False) is None
+    began = time.process_time()
+    for _ in range(20):
+        ready._valid_until = 0.0
+        ready.take(set(), is_idle=False)
+    results.append((time.process_time() - began) / 20 * 1000)
+print(*results)
+"""
+"""Looks for a ready job of a selection that has none, while all others are ready or wait for others."""
+SELECTIONS = ("--status", "--tag", "--tag --status", "--tag of all --status")
 CHOOSE_NEXT = """
 import sys, time
 from logist import Project
@@ -112,6 +132,13 @@ def main() -> None:
                 chosen, recorded = measure_following(Path(folder), count, after)
                 rows.append([f"{count}, {name}", chosen, recorded, judge(chosen, MOST_CHOOSING_MS)])
     table(rows)
+    rows = [["CPU ms to find that no job is ready", *SELECTIONS, "kept"]]
+    for count in options.jobs:
+        for name in ("none waits", "all but 200 wait for one that was canceled"):
+            with tempfile.TemporaryDirectory() as folder:
+                times = measure_selecting(Path(folder), count, ORDERS[name])
+                rows.append([f"{count}, {name}", *times, judge(max(times), MOST_CHOOSING_MS)])
+    table(rows)
     rows = [["jobs of a batch", "CPU ms for each", "MB", "kept"]]
     for count in options.batches:
         with tempfile.TemporaryDirectory() as folder:
@@ -169,24 +196,37 @@ ORDERS: dict[str, Callable[[int], int | None]] = {
 
 def measure_following(place: Path, count: int, after: Callable[[int], int | None]) -> tuple[float, float]:
     """Milliseconds of CPU to choose a job of so many that wait for others, and at most to record the end of one."""
+    make_following_jobs(place, count, after)
+    chosen, recorded = run_python(place, CHOOSE_NEXT)
+    return chosen, recorded
+
+
+def measure_selecting(place: Path, count: int, after: Callable[[int], int | None]) -> list[float]:
+    """Milliseconds of CPU to look for a ready job with each of SELECTIONS, which no job has."""
+    make_following_jobs(place, count, after)
+    return run_python(place, CHOOSE_SELECTED)
+
+
+def make_following_jobs(place: Path, count: int, after: Callable[[int], int | None]) -> None:
+    """A project with so many jobs that wait for others, as in ORDERS; all have the tag `all`."""
     make_jobs(place, count + 1, ended=1)
     jobs = place / ".logist" / "jobs"
     (jobs / "job-0").rename(jobs / "canceled")
     for number in range(count):
-        above = after(number)
+        state = jobs / f"job-{number + 1}" / "state.json"
+        text, above = state.read_text().replace('"tags": []', '"tags": ["all"]'), after(number)
         if above is not None:
             name = "canceled" if above < 0 else f"job-{above + 1}"
-            state = jobs / f"job-{number + 1}" / "state.json"
-            state.write_text(state.read_text().replace('"after": null', f'"after": ["{name}"]'))
-    done = subprocess.run(
-        [sys.executable, "-c", CHOOSE_NEXT],
-        cwd=place,
-        env=clean_environment(place),
-        check=True,
-        stdout=subprocess.PIPE,
-    )
-    chosen, recorded = map(float, done.stdout.split())
-    return chosen, recorded
+            text = text.replace('"after": null', f'"after": ["{name}"]')
+        state.write_text(text)
+
+
+def run_python(place: Path, program: str) -> list[float]:
+    """Run a program in a project, and return the numbers that it prints."""
+    command = [sys.executable, "-c", program]
+    environment = clean_environment(place)
+    done = subprocess.run(command, cwd=place, env=environment, check=True, stdout=subprocess.PIPE)
+    return [float(each) for each in done.stdout.split()]
 
 
 def judge(value: float, most: float) -> str:

@@ -1,16 +1,22 @@
-"""How times are written: in UTC for files and JSON, and in the time zone of this machine for people; and how people type them."""
+"""How times are written: in UTC for files and JSON, and in the time zone of this machine for people; how people type them; and a clock that
+is never set."""
 
 from __future__ import annotations
 
 import re
 import time
 
-_DURATION = r"([0-9]{1,6})(m|h|d|w)"
-_LENGTH = r"(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?"
+_DURATION = r"(?=.)" + "".join(rf"(?:([0-9]{{1,6}}){unit})?" for unit in "wdhms")
 _TIME_OF_DAY = r"([01]?[0-9]|2[0-3]):([0-5][0-9])"
 _DAY_MINUTES = 24 * 60
 _QUARTER = 900
-_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_SECONDS = (7 * 86_400, 86_400, 3_600, 60, 1)
+"""Of the units of a duration, from weeks to seconds."""
+
+
+def read_boot_clock() -> float:
+    """Return the seconds since the machine was started, including those in which it was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def format_utc(at: float) -> str:
@@ -40,19 +46,14 @@ def format_age(seconds: float) -> str:
 
 
 def parse_duration(text: str) -> int | None:
-    """Return the seconds of `30m`, `2h`, `3d` or `1w`; None for anything else."""
-    found = re.fullmatch(_DURATION, text.strip())
-    return int(found[1]) * _SECONDS[found[2]] if found else None
+    """Return the seconds of `30m`, `2h`, `1h30m`, `3d` or `1w`; None for anything else."""
+    match = re.fullmatch(_DURATION, text.strip())
+    if match is None:
+        return None
+    return sum(int(number or 0) * seconds for number, seconds in zip(match.groups(), _SECONDS, strict=True))
 
 
-def parse_length(text: str) -> int | None:
-    """Return the seconds of `8h`, `90m` or `1h30m`; None for anything else, and for 0."""
-    found = re.fullmatch(_LENGTH, text.strip())
-    days, hours, minutes, seconds = (int(number or 0) for number in found.groups()) if found else (0,) * 4
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds or None
-
-
-def format_length(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return how long something took: `8h05m`, `4m10s`, `12s`."""
     whole = max(0, int(seconds))
     hours, minutes = whole // 3_600, whole // 60 % 60

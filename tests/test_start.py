@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from logist.store.run_records import JobStart, RunRecorder, RunStart
 from tests.support import RunLogist, process_environment, tree
 from tests.torture.lab import command
 
@@ -62,6 +63,16 @@ def job(run_logist: RunLogist) -> str:
 
 
 @pytest.fixture
+def run_record(tmp_path: Path) -> None:
+    """A run that was killed at work."""
+    folder = tmp_path / ".logist" / "runs"
+    folder.mkdir(parents=True)
+    recorder = RunRecorder(str(folder), RunStart("2026-11-26T23:00:01-3f2a", "2026-11-26T23:00:01Z"), print)
+    recorder.write(JobStart("j1", "2026-11-26T23:00:02Z"))
+    recorder.close()
+
+
+@pytest.fixture
 def answered_job(run_logist: RunLogist, job: str, tmp_path: Path) -> str:
     """A job with an answer and a changed file, which waits for approval."""
     (tmp_path / ".logist" / "jobs" / job / "workspace" / "a.txt").write_text("a", "utf-8")
@@ -85,12 +96,14 @@ def answered_job(run_logist: RunLogist, job: str, tmp_path: Path) -> str:
         (["job", "status", "j1"], {}),
         (["job", "status", "j1", "--json"], {}),
         (["inbox", "--json"], {}),
+        (["runs", "list", "--json"], {}),
+        (["runs", "show", "--json"], {}),
         (["completion", "bash"], {}),
         ([], COMPLETING),
     ],
     ids=" ".join,
 )
-@pytest.mark.usefixtures("job")
+@pytest.mark.usefixtures("job", "run_record")
 def test_what_is_asked_often_is_light(
     run_logist: RunLogist, tmp_path: Path, args: list[str], env: Mapping[str, str]
 ) -> None:

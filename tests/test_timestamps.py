@@ -13,11 +13,11 @@ from logist.timestamps import (
     find_next_time,
     find_period_end,
     format_age,
-    format_length,
+    format_duration,
     format_local,
     format_utc,
     has_timezone,
-    parse_length,
+    parse_duration,
 )
 
 
@@ -135,16 +135,24 @@ def test_what_is_no_time_of_the_day(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        *(("8h", 28_800), ("90m", 5_400), ("1h30m", 5_400), ("45s", 45), ("2d", 172_800), (" 1h5s ", 3_605)),
-        *(("", None), ("0h", None), ("8", None), ("h", None), ("30m1h", None), ("1.5h", None), ("-1h", None)),
+        *(
+            ("8h", 28_800),
+            ("90m", 5_400),
+            ("1h30m", 5_400),
+            ("45s", 45),
+            ("2d", 172_800),
+            (" 1h5s ", 3_605),
+            ("1w", 604_800),
+        ),
+        *(("", None), ("0h", 0), ("8", None), ("h", None), ("30m1h", None), ("1.5h", None), ("-1h", None)),
     ],
 )
-def test_a_length_of_time(text: str, seconds: int | None) -> None:
-    assert parse_length(text) == seconds
+def test_a_duration(text: str, seconds: int | None) -> None:
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-1, "0s"), (12.9, "12s"), (250, "4m10s"), (3600, "1h00m"), (100_000, "27h46m")]
 )
-def test_how_a_length_of_time_is_shown(seconds: float, text: str) -> None:
-    assert format_length(seconds) == text
+def test_how_a_duration_is_shown(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

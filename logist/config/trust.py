@@ -98,7 +98,7 @@ class Effect(StrEnum):
     """Merge work without a person, or with fewer checks than the user wants."""
     SPEND = "spend"
     """Spend more than a budget in the user's own config allows."""
-    HURRY = "hurry"
+    CALL_MORE = "call_more"
     """Make more calls than a rate limit in the user's own config allows."""
     SHOW = "show"
     """Show agents what was removed from the user's repository."""
@@ -107,10 +107,8 @@ class Effect(StrEnum):
 SAFE_VALUES: dict[FieldPath, tuple[tuple[Any, ...], Effect]] = {
     ("on_doubt",): (("stuck",), Effect.RUN),
     ("gate",): (("on",), Effect.RUN),
-    ("workspace", "history"): (
-        ("none",),
-        Effect.SHOW,
-    ),  # past commits may hold secrets that were removed later
+    # Past commits may hold secrets that were removed later.
+    HISTORY: (("none",), Effect.SHOW),
     ("approval",): (("end", "each"), Effect.MERGE),
     ("review", "mode"): (("normal", "strict"), Effect.MERGE),
     ("review", "auto_merge"): ((False,), Effect.MERGE),
@@ -167,7 +165,7 @@ class Trust:
         Includes merging if the config merges automatically: better to ask before the work is paid for.
         """
         merging = [Effect.MERGE] if self.merges else []
-        self._require_allowed({Effect.RUN, Effect.SPEND, Effect.HURRY, Effect.SHOW, *merging})
+        self._require_allowed({Effect.RUN, Effect.SPEND, Effect.CALL_MORE, Effect.SHOW, *merging})
 
     def require_to_show_history(self) -> None:
         """Raise InvalidFile if the project shows past commits to agents, and the user has not allowed what it does."""
@@ -248,7 +246,7 @@ class Trust:
         changed = [
             claim for claim in powers if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
         ]
-        own_reasons = {Effect.SPEND: SPENDS, Effect.HURRY: HURRIES, Effect.SHOW: SHOWS}
+        own_reasons = {Effect.SPEND: SPENDS, Effect.CALL_MORE: CALLS_MORE, Effect.SHOW: SHOWS}
         by_reason = {
             NEW: [claim.key for claim in new if claim.effect not in own_reasons],
             CHANGED: [claim.key for claim in changed if claim.effect not in own_reasons],
@@ -290,7 +288,7 @@ _CAN = "can run programs, reach other hosts, or merge work without asking you;"
 NEW = f"{_CAN} you haven't allowed this yet"
 CHANGED = f"{_CAN} this changed since you allowed it"
 SPENDS = "allows to spend more than your own config does; you haven't allowed this yet"
-HURRIES = "allows more calls than your own config does; you haven't allowed this yet"
+CALLS_MORE = "allows more calls than your own config does; you haven't allowed this yet"
 SHOWS = "lets agents read past commits, which may contain secrets that were removed later; you haven't allowed this yet"
 REMOVED = "was removed since you allowed the rest of this config"
 OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checked fewer keys"
@@ -395,7 +393,7 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
         case ("review", "checks", name, field):
             return _find_check_effect(field, value, name, loaded.below)
         case ("rate_limits", name, field):
-            return None if _is_stricter_rate(name, field, value, loaded.below) else Effect.HURRY
+            return None if _is_stricter_rate(name, field, value, loaded.below) else Effect.CALL_MORE
         case _ if _concerns_spending(path):
             return None if _spends_no_more(path, value, loaded) else Effect.SPEND
     return None if _is_harmless_address(path, value, loaded.settings) else Effect.RUN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from logist import event_log
 from logist.core.machine import advice, steward
 from logist.core.machine.predecessors import advise_unmet, describe_unmet, list_due
-from logist.core.model import HALTED, JsonObject, Kind, State, Status
-from logist.errors import Busy, LogistError, LowOnSpace, ProviderError, Stopped, StorageError
+from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status
+from logist.errors import Busy, LogistError, LowOnSpace, ProviderError, Refused, Stopped, StorageError
 from logist.event_log import events
 from logist.jobs.base import family, hooks, predecessors
 from logist.jobs.base.breakers import ProviderBreakers
@@ -106,6 +106,8 @@ class HeldUp:
     waits: str
     """What it waits for, and who has to act."""
     next_command: str | None
+    continues_alone: bool = False
+    """Whether it continues without a person after all: it waits for its provider or a budget."""
 
 
 def run_job(
@@ -277,17 +279,23 @@ def find_held_up_jobs(
     run has reported. `selection`: of the run. Writes nothing.
     """
     briefs, selection = _Briefs(project), selection or RunSelection()
+    circular = predecessors.find_circular_jobs(str(project.jobs_dir))
     return [
         held_job
-        for job_id in _list_candidates(project, frozenset(HOLDING))
+        for job_id in _list_candidates(project, frozenset(HOLDING), circular)
         if job_id not in ended
-        and (held_job := _find_held_up_job(project, job_id))
+        and (held_job := _find_held_up_job(project, job_id, is_circular=job_id in circular))
         and selection.covers(job_id, briefs)
     ]
 
 
-def _list_candidates(project: ProjectContext, statuses: frozenset[str]) -> list[str]:
-    """List, by id, at least the jobs with these statuses, those that wait for a provider, and those that can't be read."""
+def _list_candidates(
+    project: ProjectContext, statuses: frozenset[str], circular: Collection[str] = ()
+) -> list[str]:
+    """List, by id, at least the jobs with these statuses, those that wait for a provider, and those that can't be read.
+
+    `circular`: jobs that may wait for each other.
+    """
     jobs_dir = str(project.jobs_dir)
     with suppress(IndexUnusable):
         index = JobIndex.open(jobs_dir)
@@ -295,12 +303,13 @@ def _list_candidates(project: ProjectContext, statuses: frozenset[str]) -> list[
             found = index.find_unsettled()
             found.update(each for above in list(found) for each in index.list_successors(above))
             found.update(index.list_ids(JobFilter(statuses)) if statuses else ())
-            found.update(index.list_failed_successors() if statuses else ())
+            found.update(index.list_held_successors() if statuses else ())
+            found.update(circular)
             return sorted(job_id for job_id in found if (project.jobs_dir / job_id).is_dir())
     return list_job_ids(jobs_dir)
 
 
-def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
+def _find_held_up_job(project: ProjectContext, job_id: str, *, is_circular: bool) -> HeldUp | None:
     try:
         job = project.open_job(job_id)
         recorded = read_current_state(job)
@@ -310,7 +319,7 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
         if wait is not None:
             return _describe_wait(job_id, Status(str(status)), wait)
         if str(status) in READY:
-            return _describe_held_successor(project, job_id, recorded)
+            return _describe_held_successor(project, job_id, recorded, is_circular=is_circular)
         if status not in HOLDING or (above and (project.jobs_dir / str(above)).exists()):
             return None
         state = load_session(project, job).state
@@ -329,16 +338,20 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
 def _describe_wait(job_id: str, status: Status, wait: ProviderWait) -> HeldUp:
     if wait.budget:
         waits = f"{status}, waits for {outages.describe_with_message(wait)}"
-        return HeldUp(job_id, status, advice.exit_code(Status.HALTED_COST), waits, wait.budget_command)
+        code = advice.exit_code(Status.HALTED_COST)
+        return HeldUp(job_id, status, code, waits, wait.budget_command, continues_alone=True)
     waits = f"{status}, waits for its provider: {wait.describe()}"
-    return HeldUp(job_id, status, ProviderError.exit_code, waits, f"logist job step --job {job_id}")
+    command = f"logist job step --job {job_id}"
+    return HeldUp(job_id, status, ProviderError.exit_code, waits, command, continues_alone=True)
 
 
-def _describe_held_successor(project: ProjectContext, job_id: str, recorded: JsonObject) -> HeldUp | None:
+def _describe_held_successor(
+    project: ProjectContext, job_id: str, recorded: JsonObject, *, is_circular: bool
+) -> HeldUp | None:
     """The HeldUp of a job that waits for others before it begins; None if those can still succeed without a person, or
     wait for a person themselves.
     """
-    unmet = predecessors.find_unmet(str(project.jobs_dir), recorded)
+    unmet = predecessors.find_unmet(str(project.jobs_dir), recorded, job_id if is_circular else None)
     if not any(each.needs_person for each in unmet):
         return None
     status, code = Status(str(recorded["status"])), advice.exit_code(Status.HALTED_COST)
@@ -482,9 +495,9 @@ class QueueNotification:
             os.close(fd)
             return  # that run sends it, or the next one
         held = find_held_up_jobs(self._project)
-        if any(each.status in READY for each in held):
+        if any(each.continues_alone for each in held):
             os.close(fd)
-            return  # these jobs continue by themselves
+            return
         if self._has_worked or not self._is_new:
             waiting = Counter(each.status.value if each.status else "damaged" for each in held)
             notification = hooks.build_queue_notification(self._project, dict(sorted(waiting.items())))
@@ -749,6 +762,12 @@ def _run_one(
             ),
             None,
         )
+    except Refused:
+        # A killed command has recorded the end, and left only the files of the request, which this step has removed.
+        state = load_session(quiet, project.open_job(job_id)).state
+        if state.status not in TERMINAL:
+            raise
+        return EndedJob(job_id, CommandResult(job_id, state, exit_code=advice.exit_code(state.status)), None)
     except (Busy, family.SetAside) as error:
         if event_log.is_on():
             with event_log.about_job(job_id):

@@ -222,7 +222,7 @@ def _hold_for_predecessors(
     session: Session, spec: EffectiveSpec, changed: list[Interaction]
 ) -> CommandResult | None:
     """Return the result of a job that has to wait for others before it begins; None if it may begin, or has begun."""
-    unmet = predecessors.find_unmet_of(session.project, session.state, spec.after or ())
+    unmet = predecessors.find_unmet_of(session.project, session.job.id, session.state, spec.after or ())
     if not unmet:
         return None
     # The queue reads from the state which jobs this one waits for.

@@ -2,7 +2,7 @@
 
 A directory has a directory of slots for each limit, and `state.json`. Who makes a call holds the lock of a slot until the
 call is over; the kernel frees it when its holder dies, so that no killed process takes a place for ever. `state.json` has
-the token buckets, and until when a provider wants no calls (`Retry-After`). Nothing is flushed to the disk: without the
+the token buckets, and until when a provider accepts no calls (`Retry-After`). Nothing is flushed to the disk: without the
 file, the next minute is only slower.
 """
 
@@ -12,7 +12,6 @@ import fcntl
 import json
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,14 +25,15 @@ from logist.formats import CALL_RATES
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import files
+from logist.timestamps import read_boot_clock
 
 FOLDER = "rates"
 """The directory, in the home of a project."""
 STATE = "state.json"
 LONGEST_PAUSE = 3600.0
 """Seconds that a `Retry-After` applies to all callers; then the server is asked again."""
-PAUSED = "another call was asked to wait"
-"""Why a call to a server that wants no calls is not sent."""
+PAUSED = "the provider asked another call to wait"
+"""Why a call is not sent while its server accepts none."""
 LOOK_SECONDS, MOST_LOOK_SECONDS = 0.2, 1.0
 """Seconds between two looks whether a call may begin: few at first, so that a hundred waiting couriers cost little later."""
 _MOST_BYTES = 1 << 20
@@ -55,9 +55,9 @@ class CallWait(NamedTuple):
     """Why a call may not begin now."""
 
     seconds: float
-    """Until a call may begin, if that is known; a call at work may end sooner or later."""
+    """Until a call may begin, if that is known; a running call may end sooner or later."""
     words: str
-    """What it waits for: `openai: 4 of 4 calls at work`."""
+    """What it waits for: `openai: 4 of 4 calls running`."""
     asked_by: str = ""
     """The status with which the provider asked to wait, such as `429`; empty if a limit prevents the call."""
 
@@ -82,7 +82,7 @@ class CallRates:
         folder: Path,
         server: str,
         limits: Sequence[CallRate] = (),
-        now: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        now: Callable[[], float] = read_boot_clock,
     ) -> None:
         """`server`: who may ask to wait: a provider, with its address if it is not the usual one.
 
@@ -111,7 +111,7 @@ class CallRates:
     ) -> Permit | CallWait | None:
         """Wait until the next call may begin.
 
-        Returns None as soon as `sleep` returns False, because the caller was stopped; and a CallWait if the provider wants
+        Returns None as soon as `sleep` returns False, because the caller was stopped; and a CallWait if the provider accepts
         no calls for more than `longest_pause` seconds. `report` gets what it waits for before each sleep.
         """
         longest_sleep = LOOK_SECONDS
@@ -152,7 +152,7 @@ class CallRates:
                 state.is_changed = True
 
     def find_pause(self) -> CallWait | None:
-        """Return for how long the server wants no calls; None if it accepts them.
+        """Return for how long the server accepts no calls; None if it accepts them.
 
         Raises StorageError if the limits can't be kept, so that a command reports that before it starts a courier.
         """
@@ -172,9 +172,9 @@ class CallRates:
             return pause
         for limit in self.limits:
             if limit.concurrent is not None:
-                taken, at_work = _take_slot(self._find_slots(limit), limit.concurrent)
+                taken, running = _take_slot(self._find_slots(limit), limit.concurrent)
                 if taken is None:
-                    words = f"{limit.of}: {at_work} of {format_count(limit.concurrent, 'call')} at work"
+                    words = f"{limit.of}: {running} of {format_count(limit.concurrent, 'call')} running"
                     return CallWait(MOST_LOOK_SECONDS, words)
                 slots.append(taken)
         now, buckets = self._now(), dict(state.buckets)
@@ -194,7 +194,7 @@ class CallRates:
         seconds = until - self._now()
         if seconds <= 0:
             return None
-        words = f"{self.server}, which wants no calls for {math.ceil(seconds)} s ({status})"
+        words = f"{self.server}, which accepts no calls for {math.ceil(seconds)} s ({status})"
         return CallWait(seconds, words, status)
 
     def _find_slots(self, limit: CallRate) -> Path:
@@ -217,7 +217,7 @@ class _State:
     def __init__(self, *, is_known: bool) -> None:
         self.buckets: dict[str, TokenBucket] = {}
         self.pauses: dict[str, tuple[float, str]] = {}
-        """For each server that wants no calls: until when, and the status of its answer."""
+        """For each server that accepts no calls: until when, and the status of its answer."""
         self.is_known = is_known
         """Whether it has all earlier calls. If not, the buckets are empty: some calls may have begun just now."""
         self.is_changed = not is_known
@@ -240,7 +240,7 @@ class _State:
 
 
 def _take_slot(folder: Path, most: int) -> tuple[int | None, int]:
-    """Return the locked file of a free slot, or None; and how many calls are at work.
+    """Return the locked file of a free slot, or None; and how many calls running.
 
     All slots are counted, also those above the limit: it may have been higher when their calls began.
     """
@@ -251,16 +251,16 @@ def _take_slot(folder: Path, most: int) -> tuple[int | None, int]:
             names = os.listdir(directory)
             slots = [_lock_slot(directory, name) for name in sorted(names)]
             free = [slot for slot in slots if slot is not None]
-            at_work = len(slots) - len(free)
-            if not free and at_work < most:
+            running = len(slots) - len(free)
+            if not free and running < most:
                 name = next(name for name in map(str, range(len(names) + 1)) if name not in names)
                 free = [slot for slot in [_lock_slot(directory, name)] if slot is not None]
         finally:
             os.close(directory)
-    taken = free.pop() if free and at_work < most else None
+    taken = free.pop() if free and running < most else None
     for slot in free:
         os.close(slot)
-    return taken, at_work
+    return taken, running
 
 
 def _lock_slot(directory: int, name: str) -> int | None:

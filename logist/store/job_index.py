@@ -25,12 +25,14 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import closing, contextmanager, suppress
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from logist.core.machine import predecessors
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.core.machine.predecessors import Unmet
+from logist.core.model.words import Status
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
@@ -81,7 +83,10 @@ CREATE TABLE jobs (
 CREATE TABLE predecessors (predecessor TEXT, id TEXT, PRIMARY KEY (predecessor, id)) WITHOUT ROWID;
 CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;
 CREATE TABLE rows (id TEXT PRIMARY KEY, row TEXT NOT NULL, cells TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE tags (tag TEXT, id TEXT, PRIMARY KEY (tag, id)) WITHOUT ROWID;
+CREATE TABLE tags (
+    tag TEXT, id TEXT, status TEXT, rank INTEGER, created_at TEXT, may_run INTEGER, is_held INTEGER,
+    PRIMARY KEY (tag, id)
+) WITHOUT ROWID;
 CREATE INDEX by_place ON jobs (rank, created_at, id);
 CREATE INDEX by_status ON jobs (status);
 CREATE INDEX by_parent ON jobs (parent) WHERE parent IS NOT NULL;
@@ -90,11 +95,22 @@ CREATE INDEX by_change ON jobs (updated_at, created_at, id);
 CREATE INDEX by_cost ON jobs (cost, created_at, id);
 CREATE INDEX by_assignee ON jobs (assignee) WHERE assignee IS NOT NULL;
 CREATE INDEX ready ON jobs (rank, created_at, id) WHERE may_run AND NOT is_held;
+CREATE INDEX ready_statuses ON jobs (status, rank, created_at, id) WHERE may_run AND NOT is_held;
+CREATE INDEX ready_families ON jobs (rank, created_at, id)
+    WHERE may_run AND NOT is_held AND (parent IS NOT NULL OR children IS NOT NULL);
+CREATE INDEX ready_tags ON tags (tag, status, rank, created_at, id) WHERE may_run AND NOT is_held;
 CREATE INDEX predecessors_of ON predecessors (id);
 CREATE INDEX unread_texts ON texts (id) WHERE text IS NULL;
 CREATE INDEX unsettled ON jobs (id) WHERE NOT settled;
 CREATE INDEX tags_of ON tags (id);
+CREATE TRIGGER hold_tags AFTER UPDATE OF is_held ON jobs WHEN old.is_held <> new.is_held BEGIN
+    UPDATE tags SET is_held = new.is_held WHERE id = new.id;
+END;
 """
+_TAG_JOB = """
+INSERT INTO tags SELECT ?, id, status, rank, created_at, may_run AND settled, is_held FROM jobs WHERE id = ?
+"""
+"""Tags have copies of what a run looks for: else it would read all ready jobs to find those with a rare tag."""
 _COLUMNS = 17
 _INSERT = f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * _COLUMNS)})"  # noqa: S608 - only question marks
 _HOLD_JOBS = """
@@ -500,15 +516,23 @@ class JobIndex:
 
         `statuses`, `tag`: leave out jobs without these. Child jobs, and those that wait for them, are yielded in any case.
         """
-        conditions, values = [], [*sorted(statuses), *([] if tag is None else [tag])]
-        if statuses:
-            conditions.append(f"status IN ({', '.join('?' * len(statuses))})")
-        if tag is not None:
-            conditions.append("id IN (SELECT id FROM tags WHERE tag = ?)")
-        condition = "may_run AND NOT is_held AND settled"
-        if conditions:
-            condition += f" AND (parent IS NOT NULL OR children IS NOT NULL OR {' AND '.join(conditions)})"
-        yield from self._iter_pages(condition, first=BATCH // 5, values=values)
+        ready, settled = "may_run AND NOT is_held", "may_run AND NOT is_held AND settled"
+        if not statuses and tag is None:
+            yield from self._iter_pages(settled)
+            return
+        families = f"{settled} AND (parent IS NOT NULL OR children IS NOT NULL)"
+        pages = [self._iter_pages(families)]
+        # Each of these is in the order of an index, so that jobs without the status or the tag are not even met.
+        for status in sorted(statuses) or map(str, Status):
+            if tag is None:
+                pages.append(self._iter_pages(f"{settled} AND status = ?", [status]))
+            else:
+                pages.append(self._iter_pages(f"{ready} AND tag = ? AND status = ?", [tag, status], "tags"))
+        last = None
+        for place in merge(*pages):
+            if place != last:
+                yield place
+            last = place
 
     def has_tag(self, job_id: str, tag: str) -> bool:
         """Return whether a settled job has a tag."""
@@ -520,11 +544,12 @@ class JobIndex:
             each for (each,) in self._select("SELECT id FROM predecessors WHERE predecessor = ?", [job_id])
         ]
 
-    def list_failed_successors(self) -> list[str]:
-        """Return the jobs that wait for one that has failed, was canceled or does not exist."""
+    def list_held_successors(self) -> list[str]:
+        """Return the jobs that wait for one that has failed, was canceled, does not exist, or that a person holds back."""
         query = (
             "SELECT DISTINCT due.id FROM predecessors AS due LEFT JOIN jobs AS above ON above.id = due.predecessor"
-            " WHERE above.id IS NULL OR above.status IN ('FAILED', 'CANCELED')"
+            " WHERE above.id IS NULL OR above.status IN"
+            " ('FAILED', 'CANCELED', 'DRAFT', 'SUSPENDED')"
         )
         return [each for (each,) in self._select(query)]
 
@@ -633,9 +658,7 @@ class JobIndex:
             write("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", [job_id, *entry.shown])
             write("INSERT OR REPLACE INTO texts VALUES (?, ?)", [job_id, entry.text])
         if entry.tags:
-            self._database.executemany(
-                "INSERT INTO tags VALUES (?, ?)", [(tag, job_id) for tag in entry.tags]
-            )
+            self._database.executemany(_TAG_JOB, [(tag, job_id) for tag in entry.tags])
 
     def _hold_successors(self, job_id: str) -> None:
         """Write anew whether the jobs after this one wait: it has succeeded, or no longer has."""
@@ -674,12 +697,12 @@ class JobIndex:
             last = rows[-1][0]
 
     def _iter_pages(
-        self, condition: str, first: int = BATCH, values: Sequence[object] = ()
+        self, condition: str, values: Sequence[object] = (), table: str = "jobs"
     ) -> Iterator[Place]:
         # Page by page, because an open query would keep other commands from writing.
-        query = f"SELECT rank, created_at, id FROM jobs WHERE {condition}"  # noqa: S608
+        query = f"SELECT rank, created_at, id FROM {table} WHERE {condition}"  # noqa: S608
         order = "ORDER BY rank, created_at, id LIMIT ?"
-        rows = self._select(f"{query} {order}", [*values, first])
+        rows = self._select(f"{query} {order}", [*values, BATCH // 5])
         while rows:
             yield from rows
             rows = self._select(

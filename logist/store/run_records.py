@@ -50,7 +50,7 @@ class EndReason(StrEnum):
     TIME = "time"
     """`--until` or `--for`: its time was over."""
     MAX_JOBS = "max_jobs"
-    """It had begun as many jobs as it may, and others were ready."""
+    """`--max-jobs` was reached, and other jobs were ready."""
     LOW_ON_SPACE = "low_on_space"
     STOPPED = "stopped"
     """By Ctrl-C or SIGTERM."""
@@ -131,16 +131,16 @@ class RunRecord(NamedTuple):
     run: str
     begun: RunStart
     events: Sequence[Event]
-    """All that were asked for, in order."""
+    """All that were read, in order."""
     ended: RunEnd | None
     is_running: bool
-    """Whether the run lives."""
+    """Whether the process of the run is alive."""
     unreadable: int = 0
     """Lines that are no events; the last one may be incomplete, and doesn't count."""
 
     @property
     def was_killed(self) -> bool:
-        """Whether the run has ended without a word."""
+        """Whether the run is over, and could not record that."""
         return self.ended is None and not self.is_running
 
 
@@ -167,11 +167,6 @@ class RunRecorder:
         self._unwritten = [_format_line(begun)]
         self._has_warned = False
         self._one_at_a_time = Lock()
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is anything to record: a run without jobs leaves no file."""
-        return self._fd is not None or self._has_warned
 
     def write(self, event: Event) -> None:
         """Append an event."""
@@ -201,7 +196,7 @@ class RunRecorder:
         self._size += written
 
     def close(self) -> None:
-        """End the record: the run does not live any more."""
+        """End the record: the run is over."""
         with self._one_at_a_time:
             if self._fd is None:
                 return
@@ -226,7 +221,7 @@ def _create_record(path: str) -> int:
             finally:
                 os.close(ignoring)
         fd = os.open(name, _CREATING, 0o600, dir_fd=folder)
-        # Released by the kernel when the run dies. It is new, so nobody but a reader can have it, for an instant.
+        # Released by the kernel when the run dies. It is new, so only a reader can hold it, for an instant.
         fcntl.flock(fd, fcntl.LOCK_EX)
         return fd
     finally:
@@ -303,23 +298,23 @@ def find_run_id(folder: str, text: str | None) -> str:
         raise UsageError(NO_RUNS, where=text or folder, fix="to run every ready job: logist run")
     if meant:
         raise UsageError(
-            f"{len(meant)} runs have an id like this",
+            f"{len(meant)} runs match this id",
             where=text,
-            fix="type more of it; to see them: logist runs list",
+            fix="type more of the id; to see all runs: logist runs list",
         )
     raise UsageError("unknown run", where=text, fix="to see all runs: logist runs list")
 
 
-def read_record(folder: str, run_id: str, *, is_whole: bool = True) -> RunRecord:
+def read_record(folder: str, run_id: str, *, with_jobs: bool = True) -> RunRecord:
     """Return the record of a run. Raises OSError.
 
-    With `is_whole=False`, the record of a run that has ended has only its first and its last line.
+    With `with_jobs=False`, the record of a run that has ended has only its first and its last line.
     """
     path = f"{folder}/{run_id}{SUFFIX}"
     is_running = _is_held(path)  # before it is read: a run that ends meanwhile was not killed
     lines = read_regular(path, MOST).split(b"\n")
     last = parse_event(lines[-2]) if len(lines) > 1 else None
-    if isinstance(last, RunEnd) and not is_whole:
+    if isinstance(last, RunEnd) and not with_jobs:
         lines = [lines[0], lines[-2], b""]
     events, unreadable = [], 0
     for line in lines[:-1]:  # behind the last line is nothing, or a torn line
@@ -346,7 +341,7 @@ def _is_held(path: str) -> bool:
 
 
 def list_old_records(folder: str, cutoff: float) -> Iterator[str]:
-    """Yield the records of runs that don't live, and have written nothing since `cutoff` (seconds since 1970)."""
+    """Yield the records of runs that are over, and have written nothing since `cutoff` (seconds since 1970)."""
     for run_id in list_run_ids(folder):
         path = f"{folder}/{run_id}{SUFFIX}"
         with suppress(OSError):

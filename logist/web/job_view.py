@@ -106,7 +106,7 @@ def load_head(served: ServedProject, session: WebSession, job_id: str) -> JobHea
     item = next((each for each in seen.inbox if each.job == job_id), None)
     # A job that was just created may not be in the list yet.
     row = seen.rows.get(job_id) or build_job_row(job_id, state.model_dump(mode="json"), running=False)
-    if unmet := find_unmet_of(project, state, state.after or ()):
+    if unmet := find_unmet_of(project, job_id, state, state.after or ()):
         row = add_unmet(row, state.after or (), unmet)
     choices = list_decisions(state, item.kind if item is not None else None)
     progress, events = read_tail(job)

@@ -265,6 +265,7 @@ def test_every_file_and_directory_is_completed() -> None:
         "logist job step --role ",
         "logist job approve ",
         "logist job history j1 --raw ",
+        "logist runs ",
         "every",
     ],
 )
@@ -357,3 +358,12 @@ def read(master: int) -> bytes:
         return os.read(master, 65536)
     except OSError:  # the other end is closed
         return b""
+
+
+def test_ids_of_runs(desk: Desk) -> None:
+    folder = desk.home / "runs"
+    folder.mkdir()
+    for run in ("2026-11-25T23:00:00-90c1", "2026-11-26T23:00:01-3f2a"):
+        (folder / f"{run}.jsonl").touch()
+    offered = desk.process(env=completing("logist runs show 2026")).out
+    assert offered.index("3f2a") < offered.index("90c1")

@@ -407,3 +407,14 @@ def test_a_role_that_does_not_validate(desk: Desk) -> None:
         assert ran.err.count("\n") == 1
     changed = {n for n, d in desk.tree().items() if before.get(n) != d}
     assert changed <= {"jobs/j1/lock"}
+
+
+def test_a_job_that_waits_for_another_one_says_so(desk: Desk) -> None:
+    desk.create("first")
+    desk.create("j1", "--after", "first")
+    ran = desk("job", "preview", "j1")
+    assert (ran.code, ran.err.splitlines()[0]) == (
+        0,
+        "waits for first (PENDING): nothing is sent before that",
+    )
+    assert "Do it." in ran.out

@@ -394,3 +394,13 @@ def test_a_watch_writes_its_heartbeat_survives_a_hangup_without_terminal_and_end
     out, _ = watching.communicate()
     assert (watching.returncode, len(json.loads(out)["data"]["jobs"])) == (143, 2)
     assert "logist_run_up 0\n" in file.read_text()
+
+
+def test_a_job_whose_end_a_killed_run_has_recorded_is_no_error(desk: Desk) -> None:
+    """What it has left in flight is removed."""
+    desk.create("j1", "--no-review", "--approval", "none")
+    desk("run")
+    ((desk.home / "jobs" / "j1") / "inflight").mkdir()
+    ran = desk("run", "--json")
+    assert (ran.code, [job["status"] for job in ran.json["data"]["jobs"]]) == (0, ["SUCCESS"])
+    assert not ((desk.home / "jobs" / "j1") / "inflight").exists()

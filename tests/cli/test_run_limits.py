@@ -58,9 +58,9 @@ def last_record(desk: Desk) -> list[Json]:
         (["--until", "7am"], "--until: not a time of the day: '7am' (use HH:MM, such as 07:00 or 23:30)"),
         (["--until", "24:00"], "--until: not a time of the day: '24:00' (use HH:MM, such as 07:00 or 23:30)"),
         (["--until", ""], "--until: not a time of the day: '' (use HH:MM, such as 07:00 or 23:30)"),
-        (["--for", "8"], "--for: not a length of time: '8' (use hours, minutes or both, such as 8h, 90m or 1h30m)"),
-        (["--for", "0h"], "--for: not a length of time: '0h' (use hours, minutes or both, such as 8h, 90m or 1h30m)"),
-        (["--for", "-1h"], "--for: not a length of time: '-1h' (use hours, minutes or both, such as 8h, 90m or 1h30m)"),
+        (["--for", "8"], "--for: not a duration: '8' (use hours, minutes or both, such as 8h, 90m or 1h30m)"),
+        (["--for", "0h"], "--for: not a duration: '0h' (use hours, minutes or both, such as 8h, 90m or 1h30m)"),
+        (["--for", "-1h"], "--for: not a duration: '-1h' (use hours, minutes or both, such as 8h, 90m or 1h30m)"),
         (["--max-jobs", "0"], "Invalid value for '--max-jobs': 0 is not in the range x>=1. (logist run --help)"),
         (["--tag", " "], "Invalid value for '--tag': must not be empty (logist run --help)"),
         (["--status", "STUCK"], "Invalid value for '--status': 'STUCK' is not one of 'pending', 'review_required'. (logist run --help)"),
@@ -81,7 +81,7 @@ def test_a_run_begins_only_so_many_jobs_the_first_by_rank(desk: Desk) -> None:
     assert (ran.code, data["ended"], data["left"]) == (7, "max_jobs", 2)
     assert {row["job"] for row in data["jobs"]} == {"b", "c"}
     [told] = [each for each in ran.json["diagnostics"] if each["code"] == "left"]
-    assert told["message"] == "it has begun as many jobs as it may: 2 ready jobs left"
+    assert told["message"] == "--max-jobs is reached: 2 ready jobs left"
     rest = desk("run", "--max-jobs", "2", "--json")
     assert (rest.code, rest.json["data"]["ended"], rest.json["data"]["left"]) == (0, "nothing_ready", 0)
 
@@ -210,8 +210,8 @@ def test_a_run_says_when_it_will_end(desk: Desk) -> None:
     desk.create("a", "--no-review", "--approval", "none")
     ran = desk("run", "--until", "07:00")
     line = ran.err.splitlines()[0]
-    assert " no step begins after " in line
-    assert " 07:00, in " in line
+    assert " no more steps begin after " in line
+    assert " 07:00 (in " in line
 
 
 def test_a_job_that_can_not_be_continued_is_recorded_once_by_a_watch(desk: Desk) -> None:

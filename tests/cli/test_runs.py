@@ -130,19 +130,19 @@ def test_a_run_that_is_stopped_prints_its_table_and_records_its_end(
     assert [desk.state(each)["status"] for each in "ab"] == [first, "APPROVAL_REQUIRED"]
 
 
-def test_a_run_that_lives_is_told_from_one_that_was_killed(desk: Desk, server: Slow) -> None:
+def test_a_running_run_and_a_killed_one(desk: Desk, server: Slow) -> None:
     prepare(desk, server, "a", "b")
     with started(desk) as running:
         server.wait_for(1)
         assert latest(desk)["ended"] == "running"
         shown = desk("runs", "show")
         assert "still running" in shown.out
-        assert shown.out.splitlines()[-1].startswith("a\tat work\t")
+        assert shown.out.splitlines()[-1].startswith("a\trunning\t")
         running.kill()
     row = latest(desk)
     assert (row["ended"], row["exit_code"], row["job_count"]) == ("killed", None, 1)
-    assert "ended without a word: it was killed" in desk("runs", "list").out
-    assert desk("runs", "show").out.splitlines()[-1].startswith("a\tno end\t")
+    assert "killed" in desk("runs", "list").out
+    assert desk("runs", "show").out.splitlines()[-1].startswith("a\tinterrupted\t")
     [path] = records(desk)
     with path.open("ab") as file:
         file.write(b'{"event":"job_rested","job":"a","sta')  # a line that was cut off
@@ -177,7 +177,7 @@ def test_lines_that_are_damaged_are_left_out(desk: Desk) -> None:
     path.write_bytes(lines[0] + damaged + b"".join(lines[1:]))
     shown = desk("runs", "show")
     assert (shown.code, "a\tAPPROVAL_REQUIRED" in shown.out) == (0, True)
-    assert shown.err == f"warning: {path.stem}: 3 lines of the record can't be read, and left out\n"
+    assert shown.err == f"warning: {path.stem}: 3 lines of the record can't be read and are left out\n"
     path.write_bytes(b"")
     assert [row["ended"] for row in desk("runs", "list", "--json").json["data"]] == ["killed"]
     path.unlink()
@@ -202,7 +202,7 @@ def test_a_run_is_named_by_the_beginning_or_the_end_of_its_id(desk: Desk) -> Non
     assert desk("runs", "show", "--json").json["data"]["run"] == ids[1]
     several = desk("runs", "show", "2026")
     assert several.err == (
-        "error: 2026: 2 runs have an id like this (type more of it; to see them: logist runs list)\n"
+        "error: 2026: 2 runs match this id (type more of the id; to see all runs: logist runs list)\n"
     )
     unknown = desk("runs", "show", "../x")
     assert (unknown.code, unknown.err) == (

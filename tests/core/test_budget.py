@@ -216,7 +216,7 @@ class TestCuts:
 
     def test_of_the_structure_readme_and_build_files_are_lost_last(self) -> None:
         shown = draw_tree(
-            [*(f"d{n:02}/{m}" for n in range(30) for m in range(5)), "README.md", "Makefile"], [], {}
+            [*((f"d{n:02}", list("01234")) for n in range(30)), ("", ["README.md", "Makefile"])], [], {}
         )
         found = fit([TASK, UnplacedPart("repo_structure", "given", f"## Structure\n\n{shown}")], 200)
         assert [row.cut for row in found.rows if row.source == "repo_structure"] == ["shortened"]

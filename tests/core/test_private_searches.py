@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core.secrets import spellings
+from logist.core.secrets import secrets_table, spellings
 from logist.core.secrets.secrets_table import find_by_pattern
 from logist.core.share import private_values
 from logist.core.share.private_values import NameSearch, Private, find_addresses, find_emails
@@ -126,3 +128,94 @@ def test_tokens_with_another_beginning(text: str) -> None:
     for kind, plain in (("Discord token", DISCORD), ("GitLab token", GITLAB)):
         found = [(each.start, each.end) for each in find_by_pattern(text) if each.kind == kind]
         assert found == [each.span() for each in plain.finditer(text)]
+
+
+WORDS = made_of(
+    *(
+        '"',
+        '\\"',
+        "sk-",
+        "Key",
+        "=",
+        ":",
+        "'",
+        " ",
+        "\n",
+        "\\n",
+        "ſ",
+        "\u0130",
+        "\u212aey=",
+        "hunt3r-and-m0re",
+    ),
+    *(
+        "secret",
+        "SECRET_",
+        "access",
+        "token",
+        "api_",
+        "npm_",
+        "pass",
+        "word",
+        "earer",
+        "B",
+        "A1b2C3d4E5f6G7h8I9j0" * 2,
+    ),
+    *("Mabc" * 6, ".", "abcdef", "x" * 30),
+)
+
+
+def search_all(text: str) -> list[tuple[int, int, str]]:
+    """What the table finds if every pattern reads the complete text."""
+    lower = secrets_table._to_lower(text)
+    return [
+        (*found.span("secret" if found.re.groups else 0), sort.kind)
+        for sort in secrets_table.SORTS
+        for found in sort.pattern.finditer(lower if sort.any_case else text)
+        if sort.plausible(text[slice(*found.span("secret" if found.re.groups else 0))])
+    ]
+
+
+@given(st.lists(WORDS, max_size=6), st.sampled_from([0, 40, 1_000_000]), st.sampled_from([20, 500_000]))
+def test_pieces_of_earlier_texts_hide_nothing(texts: list[str], kept: int, longest: int) -> None:
+    """The same is found, whatever was searched before, and however much of that is still known."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets_table, "MOST_KEPT", kept)
+        patch.setattr(secrets_table, "LONGEST_SPLIT", longest)
+        for text in (*texts, *texts):
+            assert list(secrets_table._search_table(text)) == search_all(text)
+
+
+def test_letters_that_change_their_length_hide_no_hint_of_another_piece() -> None:
+    """Texts with such letters are searched without those that become ASCII letters."""
+    secret = "api_\u212aey=hunt3r-and-m0re"  # the sign for Kelvin, which is k in lowercase
+    list(find_by_pattern(f'\u0130"{secret}'))
+    assert [match.kind for match in find_by_pattern(secret)] == ["password or key value"]
+
+
+def test_no_hint_contains_a_quote() -> None:
+    """Texts are divided at quotes, and each piece is searched for hints by itself."""
+    for sort in secrets_table.SORTS:
+        assert '"' not in sort.hint + sort.part
+
+
+def test_a_long_piece_is_searched_for_hints_once() -> None:
+    prompt = "Write the token of the day. " * 300
+    list(find_by_pattern(f'{{"prompt":"{prompt}","attempt":1}}'))
+    searched: list[str] = []
+    add = secrets_table._piece_hints.add
+
+    def note_and_add(pieces: Sequence[str]) -> set[str]:
+        searched.extend(pieces)
+        return add(pieces)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets_table._piece_hints, "add", note_and_add)
+        list(find_by_pattern(f'{{"prompt":"{prompt}","attempt":2}}'))
+    assert searched == [":2}"]
+
+
+def test_few_pieces_are_kept() -> None:
+    """The memory of an export doesn't depend on how long a history is."""
+    for number in range(50):
+        list(find_by_pattern(f"{number} is a number. " * 4_000))
+    assert sum(map(len, secrets_table._piece_hints)) <= secrets_table.MOST_KEPT

@@ -453,7 +453,9 @@ def test_a_process_that_is_forked_during_a_write_neither_waits_for_it_nor_undoes
     with job_index._writing:
         database.execute("PRAGMA cache_size = 1")  # the transaction is on the disk before its end
         database.execute("BEGIN IMMEDIATE")
-        database.executemany("INSERT INTO tags VALUES (?, 'a')", [(f"{n}" * 100,) for n in range(2_000)])
+        database.executemany(
+            "INSERT INTO tags (tag, id) VALUES (?, 'a')", [(f"{n}" * 100,) for n in range(2_000)]
+        )
         pid = os.fork()
         if pid == 0:
             signal.alarm(60)

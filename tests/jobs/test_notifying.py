@@ -274,6 +274,20 @@ def test_the_next_run_tells_of_an_empty_queue_if_one_was_killed(bench: MakeBench
     assert list_ids(heard) == ["queue_empty"]
 
 
+def test_a_job_that_needs_a_person_because_of_another_one_keeps_no_queue_from_being_empty(
+    bench: MakeBench, heard: Path
+) -> None:
+    b = bench([answer()], notifying(heard, "queue_empty"))
+    b.create("failed")
+    record_decision(b.project, "failed", Kind.FAIL)
+    b.create("waits", after=["failed"])
+    b.create("other", review=False, approval="none")
+    notification = QueueNotification(b.project)
+    run_queue(b, notification)
+    notification.send()
+    assert list_ids(heard) == ["queue_empty"]
+
+
 def test_a_provider_that_fails_empties_no_queue(bench: MakeBench, heard: Path) -> None:
     b = bench([{"error": {"kind": "auth", "message": "no"}}], notifying(heard, "queue_empty"))
     b.create()

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from logist.core.machine.predecessors import find_circular_jobs
 from logist.core.model import Kind, Status
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs import job_queue
 from logist.jobs.archive import job_fork
-from logist.jobs.base.predecessors import find_unmet
+from logist.jobs.base.predecessors import NamedPredecessors, find_unmet
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.doctor import job_checks
@@ -25,6 +26,7 @@ from logist.store.job_index import JobIndex
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 
+EDIT_AFTER = "edit the file, or to wait for no other job: logist job config --job first --unset after"
 ALONE: dict[str, Any] = {"review": False, "approval": "none"}
 
 
@@ -276,6 +278,19 @@ def test_a_successful_predecessor_is_not_deleted_while_a_job_waits_for_it(b: Ben
     assert not b.folder("first").exists()
 
 
+def test_the_refusal_to_delete_names_a_command_that_keeps_the_other_predecessors(b: Bench) -> None:
+    b.create("other", **ALONE)
+    b.create("third", **ALONE, after=["first", "other"])
+    b.step("first")
+    b.step("second")
+    with pytest.raises(Refused) as raised:
+        job_deletion.delete_job(b.project, "first", force=True)
+    assert str(raised.value) == (
+        "can't delete first: third waits for it (`after`) "
+        "(to let it begin without first: logist job config --job third --set 'after=[other]')"
+    )
+
+
 @pytest.mark.parametrize("is_indexed", [False, True])
 def test_a_job_waits_for_a_person_if_its_predecessor_was_deleted(b: Bench, is_indexed: bool) -> None:
     if is_indexed:
@@ -420,7 +435,7 @@ def test_doctor_finds_what_was_written_by_hand_before_a_step_does(b: Bench) -> N
     edit_by_hand(b, "third", "after: [second]\n")
     cycle = "first waits for third, third waits for second, second waits for first"
     message = f"/job.yaml: after: jobs would wait for each other: {cycle}"
-    assert diagnose(b, "first") == [("error", message, "logist job config --job first --unset after")]
+    assert diagnose(b, "first") == [("error", message, EDIT_AFTER)]
     job_edits.configure_job(b.project, "first", {("after",): None})
     edit_by_hand(b, "first", "after: [first]\n")
     [(_, message, _)] = diagnose(b, "first")
@@ -434,16 +449,74 @@ def test_doctor_finds_what_was_written_by_hand_before_a_step_does(b: Bench) -> N
     assert diagnose(b, "third") == []
 
 
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "status", "command"),
+    [
+        (None, "DRAFT", "logist job activate --job held"),
+        (Kind.SUSPEND, "SUSPENDED", "logist job resume --job held"),
+    ],
+)
+def test_a_job_after_one_that_a_person_holds_back_is_in_the_inbox(
+    bench: MakeBench, kind: Kind | None, status: str, command: str, is_indexed: bool
+) -> None:
+    b = bench([answer()])
+    b.create("held", draft=kind is None, **ALONE)
+    if kind:
+        decide(b, "held", kind)
+    b.create("second", **ALONE, after=["held"])
+    if is_indexed:
+        JobIndex.make(str(b.project.jobs_dir)).refresh()
+    [item] = list_inbox(str(b.project.jobs_dir), 0.0)
+    assert (item.job, item.reason, item.command) == ("second", f"waits for held ({status})", command)
+    [held] = job_queue.find_held_up_jobs(b.project)
+    assert (held.job_id, held.exit_code, held.next_command) == ("second", 7, item.advice)
+
+
+def write_cycle(b: Bench) -> None:
+    """As two commands at the same time can: each of them has checked the order before the other one has written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NamedPredecessors, "require_order", lambda self, job_id: None)
+        job_edits.configure_job(b.project, "first", {("after",): ["second"]})
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_jobs_that_wait_for_each_other_are_in_the_inbox(b: Bench, is_indexed: bool) -> None:
+    b.create("third", **ALONE, after=["second"])
+    write_cycle(b)
+    if is_indexed:
+        JobIndex.make(str(b.project.jobs_dir)).refresh()
+    assert run_all(b) == []
+    items = sorted(list_inbox(str(b.project.jobs_dir), 0.0), key=lambda item: item.job)
+    assert [(item.job, item.reason, item.command) for item in items] == [
+        ("first", "waits for second (waits for this job)", "logist job config --job first --unset after"),
+        ("second", "waits for first (waits for this job)", "logist job config --job second --unset after"),
+    ]
+    held = job_queue.find_held_up_jobs(b.project)
+    assert [(each.job_id, each.exit_code) for each in held] == [("first", 7), ("second", 7)]
+    result = b.step("second")
+    assert (result.exit_code, result.notes) == (
+        7,
+        ("waits for first (waits for this job); nothing was sent",),
+    )
+    state = b.state("first")
+    make_decision(b.project, "first", state, list_decisions(state, items[0].kind)[0])
+    assert run_all(b) == ["first SUCCESS", "second SUCCESS", "third SUCCESS"]
+
+
+def test_a_long_chain_of_jobs_has_no_jobs_that_wait_for_each_other() -> None:
+    chain = {str(number): [str(number + 1)] for number in range(5_000)}
+    assert find_circular_jobs(chain) == set()
+    assert find_circular_jobs({**chain, "5000": ["4990"]}) == {str(number) for number in range(4_990, 5_001)}
+    assert find_circular_jobs({"a": ["a"]}) == {"a"}
+
+
 def test_two_commands_at_the_same_time_can_make_a_cycle_that_doctor_finds(b: Bench) -> None:
-    """Each of them has checked the order before the other one has written."""
-    (b.folder("first") / "damaged-on-purpose").touch()
-    edit_by_hand(b, "first", "after: [second]\n")
-    job = b.project.open_job("first")
-    job.write_state({**(job.read_state() or {}), "after": ["second"]})
+    write_cycle(b)
     assert run_all(b) == []
     message = (
         "/job.yaml: after: jobs would wait for each other: first waits for second, second waits for first"
     )
-    assert diagnose(b, "first")[-1] == ("error", message, "logist job config --job first --unset after")
+    assert diagnose(b, "first")[-1] == ("error", message, EDIT_AFTER)
     job_edits.configure_job(b.project, "second", {("after",): None})
     assert diagnose(b, "second") == []

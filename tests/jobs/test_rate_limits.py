@@ -123,7 +123,7 @@ def test_a_stopped_wait_makes_no_call_and_uses_no_attempt(bench: MakeBench) -> N
         words = stop_when_waiting(b, "j")
         with pytest.raises(Stopped):
             b.step()
-        assert words == ["Worker (1 s): waiting for openai: 1 of 1 call at work"]
+        assert words == ["Worker (1 s): waiting for openai: 1 of 1 call running"]
         assert (server.requests, len(b.history()), b.state().place.attempts) == ([], 1, 0)
         assert any("unpaid: the next request, which is not sent" in said for said in b.said)
         permit.release()

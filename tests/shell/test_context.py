@@ -20,6 +20,7 @@ from logist.core.secrets import redact as secrets
 from logist.workspace import Workspace
 from logist.workspace.context import FileExplanation, FileSurvey, choosing, searching, showing, walking
 from logist.workspace.context.descending import Descent
+from logist.workspace.context.tracked import Tracked
 from logist.workspace.files import safe_open
 from logist.workspace.git import Git
 from tests.shell.context_shop import shop
@@ -186,6 +187,17 @@ def forced(root: Path, tmp_path: Path) -> str:
     git(source, "add", "--all", "--force", ".")
     git(source, "commit", "--quiet", "--message", "All")
     return workspace(root).populate(source)
+
+
+def test_a_tracked_file_is_known_after_a_question_for_the_beginning_of_its_name(
+    root: Path, forced: str
+) -> None:
+    tracked = Tracked(workspace(root).git, forced)
+    assert not tracked.has_path("b.gen", directory=False)
+    assert tracked.has_path("b.gen.gen", directory=False)
+    assert tracked.has_path("lib", directory=True)
+    assert tracked.has_path("lib/sub", directory=True)
+    assert not tracked.has_path("lib/out", directory=True)
 
 
 def test_what_the_source_tracks_is_not_ignored(root: Path, forced: str) -> None:
@@ -549,7 +561,7 @@ def test_a_gitignore_that_is_a_pipe_or_too_large_holds_nobody(root: Path) -> Non
     write(root, "a/mine.txt", "b/mine.txt")
     os.mkfifo(root / "a" / ".gitignore")
     write(root, "b/.gitignore", text="mine.txt\n" * 20_000)
-    assert list(survey(root).files) == ["a/mine.txt", "b/.gitignore", "b/mine.txt"]
+    assert sorted(survey(root).files) == ["a/mine.txt", "b/.gitignore", "b/mine.txt"]
 
 
 def test_hostile_patterns_end_the_walk_and_show_nothing_more(

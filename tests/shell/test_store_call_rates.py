@@ -64,7 +64,7 @@ def test_so_many_calls_are_at_work_and_a_released_one_lets_another_begin(
     limit: Callable[..., CallRates],
 ) -> None:
     permits = [begin(limit(SLOTS)) for _ in range(4)]
-    assert refuse(limit(SLOTS)).words == "openai: 4 of 4 calls at work"
+    assert refuse(limit(SLOTS)).words == "openai: 4 of 4 calls running"
     [slots] = [each for each in limit().folder.iterdir() if each.is_dir()]
     assert len(list(slots.iterdir())) == 4
     permits[2].release()
@@ -77,7 +77,7 @@ def test_so_many_calls_are_at_work_and_a_released_one_lets_another_begin(
 def test_a_lowered_limit_counts_all_calls_that_are_at_work(limit: Callable[..., CallRates]) -> None:
     permits = [begin(limit(SLOTS)) for _ in range(4)]
     permits[0].release()
-    assert refuse(limit(SLOTS._replace(concurrent=2))).words == "openai: 3 of 2 calls at work"
+    assert refuse(limit(SLOTS._replace(concurrent=2))).words == "openai: 3 of 2 calls running"
     permits[1].release()
     permits[2].release()
     begin(limit(SLOTS._replace(concurrent=2)))
@@ -88,9 +88,9 @@ def test_a_provider_and_its_models_have_limits_of_their_own(limit: Callable[...,
     wide, narrow = CallRate("openai", 2, 600), CallRate("openai/gpt-5", 1)
     held = begin(limit(wide, narrow))
     for _ in range(100):
-        assert refuse(limit(wide, narrow)).words == "openai/gpt-5: 1 of 1 call at work"
+        assert refuse(limit(wide, narrow)).words == "openai/gpt-5: 1 of 1 call running"
     begin(limit(wide))
-    assert refuse(limit(wide, narrow)).words == "openai: 2 of 2 calls at work"
+    assert refuse(limit(wide, narrow)).words == "openai: 2 of 2 calls running"
     held.release()
     begin(limit(wide, narrow))
 
@@ -114,7 +114,7 @@ def test_what_one_caller_was_asked_to_wait_holds_the_others(
     limit().ask_to_wait(5.0, "503")  # a shorter one changes nothing
     for rates in (limit(), limit(SLOTS)):
         wait = refuse(rates)
-        assert (wait.words, wait.asked_by) == ("openai, which wants no calls for 90 s (429)", "429")
+        assert (wait.words, wait.asked_by) == ("openai, which accepts no calls for 90 s (429)", "429")
         assert rates.find_pause() == wait
     begin(limit(server="openai at example.org")).release()
     clock.at += 90
@@ -210,7 +210,7 @@ def test_waiting_reports_what_it_waits_for_and_ends_when_it_is_told_to(
 
     held = [begin(limit(SLOTS)) for _ in range(4)]
     assert limit(SLOTS).wait_for_permit(sleep, words.append) is None
-    assert words == ["openai: 4 of 4 calls at work"] * 3
+    assert words == ["openai: 4 of 4 calls running"] * 3
     held[0].release()
     assert isinstance(limit(SLOTS).wait_for_permit(sleep, words.append), Permit)
     limit().ask_to_wait(100.0, "429")
@@ -250,7 +250,7 @@ def test_the_slots_of_killed_processes_are_free_again(tmp_path: Path) -> None:
             os.kill(holder.pid, signal.SIGKILL)
             holder.wait()
         permits = [begin(rates), begin(rates)]
-        assert refuse(rates).words == "openai: 4 of 4 calls at work"
+        assert refuse(rates).words == "openai: 4 of 4 calls running"
         permits[0].release()
     finally:
         for holder in holders:

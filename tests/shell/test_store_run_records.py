@@ -61,7 +61,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert (list(record.events), record.begun, record.ended) == ([START, *written], START, written[-1])
     [job] = sum_up_jobs(record.events)
     assert (job.interactions, job.cost_microcents, job.seconds, job.rested) == (3, 12, 4.0, written[3])
-    short = read_record(str(tmp_path / "runs"), "one", is_whole=False)
+    short = read_record(str(tmp_path / "runs"), "one", with_jobs=False)
     assert list(short.events) == [START, written[-1]]
     assert sum_up_run(short, 0.0) == (1, 12, 7200.0)
 

@@ -34,7 +34,6 @@ TASK = Task(
     "`RateLimiter` and `retry_after_header`: größe, logging in, 设置. See README.md.",
 )
 KEYWORDS = find_keywords(TASK)
-SEED = Random(28)
 PIECES = (
     *(
         "RateLimiter",
@@ -149,8 +148,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """One with files of which each is worth a part of the index."""
     monkeypatch.setattr(searching, "LEAST_BYTES", 1)
     source = make_repository(tmp_path / "source")
+    chance = Random(28)  # the same files in each test, whichever runs first
     for number in range(30):
-        words = " ".join(SEED.choices(PIECES[:17], k=50))
+        words = " ".join(chance.choices(PIECES[:17], k=50))
         (source / f"file{number}.py").write_text(f"def parse_{number}(): pass\n{words}\n")
     (source / "data.bin2").write_bytes(b"\0rate limiter\n" * 100)
     (source / "latin.txt").write_bytes("größe rate limiter\n".encode("latin-1"))
@@ -175,6 +175,24 @@ def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, di
         texts = searching.count_words(top, survey.files, chosen, KEYWORDS, KnownTexts(index, known))
     assert all(texts.sizes[content] == survey.files[path] for path, content in texts.contents.items())
     return {path: counts for path in chosen if (counts := texts.count_in(path))}
+
+
+def test_the_ids_of_the_last_checkpoint_are_used_for_unchanged_files_only(project: Project) -> None:
+    workspace = project.open_workspace(None)
+    before = workspace.survey_files((), project.start).files
+    edited, removed, renamed, *_ = sorted(before)
+    with open(project.root / edited, "a") as file:
+        file.write("more")
+    (project.root / removed).unlink()
+    (project.root / renamed).rename(project.root / f"{renamed}.new")
+    for name in ("0", "file", "z"):  # further directories, between the others
+        (project.root / name / "in").mkdir(parents=True)
+        (project.root / name / "in" / "new.py").write_text("new")
+    survey = workspace.survey_files((), project.start)
+    ids = find_unchanged_ids(workspace.git, survey.table)
+    assert ids.keys() == before.keys() - {edited, removed, renamed}
+    name_content = KnownTexts(WordIndex(None), ids).name_content
+    assert ids == {path: name_content((project.root / path).read_bytes()) for path in ids}
 
 
 def test_an_unchanged_file_is_not_read_again(project: Project) -> None:

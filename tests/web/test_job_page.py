@@ -61,6 +61,7 @@ def test_a_job_that_waits_for_others_links_them(examples: Desk, visitor: Visitor
     assert "It begins when this job has succeeded:" in text
     assert '/jobs/pending">pending</a>' in text
     assert '/jobs/success">' not in text
+    assert "waits for pending (PENDING)" in visitor.get("/jobs?q=next").text
 
 
 def test_a_job_whose_predecessor_failed_may_begin_without_it(examples: Desk, visitor: Visitor) -> None:

@@ -441,7 +441,7 @@ class Errand:
         """Wait until the rate limits allow the next exchange, without using the time of the answer.
 
         Returns None if the courier was stopped; or a failure, on disk as an exchange that was not sent, if the provider
-        wants no calls for so long that a later courier has to make this one.
+        accepts no calls for so long that a later courier has to make this one.
         """
         if self.rates is None:
             return Permit()

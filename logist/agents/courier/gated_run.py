@@ -51,7 +51,7 @@ class GatedRun:
     def close(self, seconds: float, is_stopped: Callable[[], bool]) -> None:
         """Wait for answers that are still arriving, and close the gate."""
         self.records.wait_until_idle(seconds, is_stopped)
-        self.gate.close(0)
+        self.gate.close()
         self.records.close()
 
     def build_usage(self, reported_microcents: int | None, seconds: float) -> Usage:
@@ -91,9 +91,9 @@ class GatedRun:
         """Return why the gate had the program ended; None if it didn't."""
         fault, last = self.gate.fault, self.records.last_refusal
         if fault is not None:
-            message = f"the gate failed, so the program was ended: {fault}"
+            message = f"the program was ended because the gate failed: {fault}"
         elif self.must_end and last is not None:
-            message = f"it was ended, because it ignored {MOST_REFUSALS} refusals of the gate: {last.message}"
+            message = f"the program was ended because it ignored {MOST_REFUSALS} refusals of the gate: {last.message}"
         else:
             return None
         return TransportError(kind=ErrorKind.BAD_REQUEST, message=message)

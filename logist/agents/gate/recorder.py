@@ -12,10 +12,10 @@ from logist.quick_dataclass import dataclass
 Format = Literal["chat", "responses", "messages", "gemini"]
 """OpenAI's chat completions and responses, Anthropic's messages, Gemini's `generateContent`."""
 
-Reason = Literal["limit", "shared_limit", "budget", "busy", "model", "request", "stopped", "not_reserved"]
+Reason = Literal["limit", "shared_limit", "budget", "busy", "model", "request", "stopped"]
 """Why a request is not forwarded: the job's limit, a limit that jobs share, a budget, calls of other jobs that have reserved
 what is left for now, another model than that of the step, a request whose cost can't be bounded or that the gate doesn't
-know, a gate that ends, a fault of the recorder."""
+know, a gate that ends."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from threading import BoundedSemaphore, Condition, Lock, Thread
+from threading import BoundedSemaphore, Lock, Thread
 from typing import Any
 
 import httpx
@@ -70,15 +70,16 @@ class SpendGate:
         self._patience = Patience()
         self._listeners: list[socket.socket] = []
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
-        self._changed = Condition()
-        """Guards the five fields below; notified when an exchange ends."""
+        self.large_requests = Lock()
+        """Held while a large request is read."""
+        self._lock = Lock()
+        """Guards the five fields below."""
         self._bytes = 0
         self._exchanges: set[PaidExchange] = set()
         self._open: set[socket.socket] = set()
         self._idle: dict[socket.socket, None] = {}
         """Connections between two requests, the longest idle first."""
         self._is_closed = False
-        self.large_requests = Lock()
 
     def start(self) -> str:
         """Begin to listen on 127.0.0.1; return the address, without a path."""
@@ -95,34 +96,34 @@ class SpendGate:
         """Also accept connections on another listening socket, such as one of a network namespace; it is closed with the
         gate.
         """
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 listener.close()
                 return
             self._listeners.append(listener)
         Thread(target=self._accept, args=(listener,), daemon=True).start()
 
-    def close(self, seconds: float) -> None:
-        """Refuse what comes from now on, and wait this long for answers that still arrive.
+    def close(self) -> None:
+        """Refuse what comes from now on, and end what is open.
 
-        An answer that is not complete then is recorded as one that may be billed; nothing is recorded after that.
+        An answer that is not complete is recorded as one that may be billed; nothing is recorded after that. To have its cost
+        instead, wait for it before: the recorder knows what is open.
         """
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             listeners, self._listeners = self._listeners, []
         for listener in listeners:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._exchanges, max(0.0, seconds))
-            left = list(self._exchanges)
-        for exchange in left:
+        with self._lock:
+            open_exchanges = list(self._exchanges)
+        for exchange in open_exchanges:
             try:
                 exchange.give_up("the program has ended before the answer")
             except Exception as error:  # noqa: BLE001  the others must end too
                 self.note_fault(error)
-        with self._changed:
+        with self._lock:
             connections = list(self._open)
         for connection in connections:
             with suppress(OSError):
@@ -157,7 +158,7 @@ class SpendGate:
     ) -> None:
         """Record and forward a request for a paid answer, or refuse it. Raises RequestRefused."""
         size = paid.measure()
-        with self._changed:
+        with self._lock:
             has_room = self._bytes + size <= MOST_BYTES
             self._bytes += size
         try:
@@ -167,7 +168,7 @@ class SpendGate:
                 busy = GateRefusal("busy", "too many large requests at once: send them one after the other")
                 self.refuse(paid.target.format, busy, program)
         finally:
-            with self._changed:
+            with self._lock:
                 self._bytes -= size
 
     def _record_and_forward(
@@ -189,7 +190,7 @@ class SpendGate:
             exchange = PaidExchange(
                 paid, admission, self.recorder, url, headers, self.api_key, self.deadline, self._patience
             )
-            with self._changed:
+            with self._lock:
                 if self._is_closed:
                     program.hang_up()
                     return
@@ -197,9 +198,8 @@ class SpendGate:
             try:
                 exchange.run(self._client, program)
             finally:
-                with self._changed:
+                with self._lock:
                     self._exchanges.discard(exchange)
-                    self._changed.notify_all()
         except RequestRefused:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is: what isn't recorded must not go on
@@ -297,7 +297,7 @@ class SpendGate:
 
     def set_idle(self, connection: socket.socket, *, is_idle: bool) -> None:
         """Note that a connection waits for its next request, or doesn't any more."""
-        with self._changed:
+        with self._lock:
             self._idle.pop(connection, None)
             if is_idle:
                 self._idle[connection] = None
@@ -306,7 +306,7 @@ class SpendGate:
         """Take one of the places for connections, if need be that of the longest idle one: programs may forget to close them."""
         if self._connections.acquire(blocking=False):
             return True
-        with self._changed:
+        with self._lock:
             longest = next(iter(self._idle), None)
             if longest is None:
                 return False
@@ -320,7 +320,7 @@ class SpendGate:
         with connection:
             if not is_local or not self._acquire_place():
                 return  # hanging up is all that doesn't take a thread for long
-            with self._changed:
+            with self._lock:
                 self._open.add(connection)
             try:
                 ProgramConnection(connection, peer, self)
@@ -329,7 +329,7 @@ class SpendGate:
             except Exception as error:  # noqa: BLE001  a fault of the gate: the run must not go on as if there were none
                 self.note_fault(error)
             finally:
-                with self._changed:
+                with self._lock:
                     self._open.discard(connection)
                     self._idle.pop(connection, None)
                 self._connections.release()

@@ -17,7 +17,7 @@ _NOWHERE = Path("/nonexistent")
 def build_gated_invocation(program: Program, run: Run, address: str, token: str) -> Invocation:
     """Return how to start a program so that it calls the gate at `address`, with `token` as its key.
 
-    `run`: with the proxies that it may use beside the gate.
+    `run`: with the proxies for what it sends to others than its model.
 
     Raises InvalidFile if it can't be given another address.
     """

@@ -46,7 +46,7 @@ from logist.store.run_records import (
     WorkedJob,
     find_runs_folder,
 )
-from logist.timestamps import find_next_time, format_length, format_local, parse_length
+from logist.timestamps import find_next_time, format_duration, format_local, parse_duration
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import Deadline, ProjectContext
@@ -93,10 +93,10 @@ seconds."""
 @click.option(
     "--until",
     metavar="HH:MM",
-    help="Begin no more steps at this time of the day: the next 07:00, for example, by the clock of this machine.",
+    help="Begin no more steps from this time of the day on: 07:00 is the next 07:00 by the clock of this machine.",
 )
 @click.option(
-    "--for", "length", metavar="TIME", help="Begin no more steps after this time: 8h, 90m, 1h30m, 45s."
+    "--for", "work_time", metavar="DURATION", help="Begin no more steps after this time: 8h, 90m, 1h30m, 45s."
 )
 @click.option(
     "--max-jobs",
@@ -133,7 +133,7 @@ def run(
     heartbeat: str | None,
     max_cost: float | None,
     until: str | None,
-    length: str | None,
+    work_time: str | None,
     max_jobs: int | None,
     tag: str | None,
     statuses: tuple[str, ...],
@@ -151,11 +151,11 @@ def run(
 
     Shows what the agents do while they work; each line begins with the local time.
 
-    With --until, --for or --max-jobs, steps that are running then end normally. If ready jobs are left, the exit code is 7.
-    --until follows the clock of the machine, also if that is set meanwhile; --for doesn't, and a time in which the machine
-    was suspended counts. With --tag, only jobs with this tag are listed at the end and count for the exit code.
+    When --until, --for or --max-jobs is reached, running steps end normally. If ready jobs are left, the exit code is 7.
+    --until follows the clock of the machine, also if that is set meanwhile; --for doesn't, and counts the time in which the
+    machine is suspended. With --tag, only jobs with this tag are listed at the end and count for the exit code.
 
-    A job that was begun goes on until it rests, whatever its status is then.
+    A job that has begun continues until it ends or waits for a person, whatever its status is by then.
 
     The record of a run that has begun a job is in .logist/runs: see `logist runs`.
 
@@ -187,7 +187,7 @@ def run(
     from logist.cli import early_couriers
     from logist.installed_files import InstalledFiles
 
-    seconds = _parse_length(length)
+    seconds = _parse_work_time(work_time)
     if until is not None and find_next_time(0.0, until) is None:
         fix = "use HH:MM, such as 07:00 or 23:30"
         raise UsageError(f"not a time of the day: {until!r}", where="--until", fix=fix)
@@ -246,11 +246,11 @@ def _require_known_names(project: ProjectContext, model: str | None) -> None:
         list_call_rates(project.budget_settings)
 
 
-def _parse_length(text: str | None) -> int | None:
-    seconds = None if text is None else parse_length(text)
-    if text is not None and seconds is None:
+def _parse_work_time(text: str | None) -> int | None:
+    seconds = None if text is None else parse_duration(text)
+    if text is not None and not seconds:
         fix = "use hours, minutes or both, such as 8h, 90m or 1h30m"
-        raise UsageError(f"not a length of time: {text!r}", where="--for", fix=fix)
+        raise UsageError(f"not a duration: {text!r}", where="--for", fix=fix)
     return seconds
 
 
@@ -264,7 +264,7 @@ def _make_deadline(project: ProjectContext, until: str | None, seconds: int | No
 
 
 def _report_limits(project: ProjectContext) -> None:
-    """Say until when the run works, and what it may spend: a person may have meant another day, or dollars."""
+    """Print until when the run works, and what it may spend: a person may have meant another day, or dollars."""
     if project.max_cost is not None:
         most = format_money(project.max_cost)
         project.report_progress(f"all jobs of this run together cost at most {most}")
@@ -275,7 +275,7 @@ def _report_limits(project: ProjectContext) -> None:
     left = None if deadline.uptime is None else deadline.uptime - project.clock.since_boot()
     times = [each for each in (deadline.until, None if left is None else now + left) if each is not None]
     at = min(times)
-    project.report_progress(f"no step begins after {format_local(at)}, in {format_length(at - now)}")
+    project.report_progress(f"no more steps begin after {format_local(at)} (in {format_duration(at - now)})")
 
 
 def _make_recorder(project: ProjectContext) -> RunRecorder:

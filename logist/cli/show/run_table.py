@@ -13,7 +13,7 @@ from logist.config.environment import Environment
 from logist.core.money.amounts import format_money, split_cents
 from logist.core.text.counts import format_count
 from logist.store.run_records import ERROR, EndReason, RunEnd, RunRecord, WorkedJob, sum_up_run
-from logist.timestamps import format_length
+from logist.timestamps import format_duration
 
 HEAD = ("JOB", "STATUS", "COST", "TIME", "WAITS FOR", "NEXT COMMAND")
 TERMINAL_HEAD = HEAD[:-1]
@@ -21,17 +21,17 @@ TERMINAL_HEAD = HEAD[:-1]
 LISTED = 20
 """Maximum number of jobs at the end of a run; `logist runs show` has all."""
 RUNNING, KILLED = "running", "killed"
-"""Instead of the reason for which a run has ended."""
-AT_WORK, NO_END = "at work", "no end"
-"""Instead of the status of a job whose end is not recorded, in a run that lives, or was killed."""
+"""Instead of the reason for which a run has ended; RUNNING is also that of a job on which the run works."""
+INTERRUPTED = "interrupted"
+"""Instead of the status of a job at which the run was killed."""
 REASONS = {
     EndReason.NOTHING_READY: "no job is ready",
     EndReason.TIME: "its time is over",
-    EndReason.MAX_JOBS: "it has begun as many jobs as it may",
+    EndReason.MAX_JOBS: "--max-jobs is reached",
     EndReason.LOW_ON_SPACE: "too little space is left on the disk",
     EndReason.STOPPED: "stopped",
     EndReason.UPGRADED: "Logist was upgraded",
-    EndReason.ERROR: "an error",
+    EndReason.ERROR: "error",
 }
 _SIGNALS = {130: "stopped by Ctrl-C", 143: "stopped by SIGTERM"}
 
@@ -40,7 +40,7 @@ def describe_end(record: RunRecord) -> str:
     """Return why a run has ended."""
     ended = record.ended
     if ended is None:
-        return "still running" if record.is_running else "ended without a word: it was killed"
+        return "still running" if record.is_running else KILLED
     return describe_reason(ended)
 
 
@@ -69,12 +69,12 @@ def draw_table(
 
 def _build_cells(worked: WorkedJob, is_running: bool) -> tuple[StyledText | str, ...]:
     rested = worked.rested
-    status = rested.status if rested else AT_WORK if is_running else NO_END
+    status = rested.status if rested else RUNNING if is_running else INTERRUPTED
     return (
         StyledText(worked.job, "bold"),
-        StyledText(status, "red") if status in (ERROR, NO_END) else status_span(status),
+        StyledText(status, "red") if status in (ERROR, INTERRUPTED) else status_span(status),
         format_money(worked.cost_microcents),
-        format_length(worked.seconds) if rested else "",
+        format_duration(worked.seconds) if rested else "",
         rested.waits if rested else "",
     )
 
@@ -102,7 +102,7 @@ class RunSummary:
         self._listed = sorted(worked, key=count_place)[:LISTED]
         self.lines: list[Line] = [last]
         if self._listed:
-            totals = f"{format_money(ended.cost_microcents)}, {format_length(ended.seconds)}"
+            totals = f"{format_money(ended.cost_microcents)}, {format_duration(ended.seconds)}"
             more = len(worked) - len(self._listed)
             rest: tuple[StyledText | str, ...] = ()
             if more:

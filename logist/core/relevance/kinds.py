@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from logist.core.relevance.words import split_lowercase, stem_word
@@ -96,34 +96,31 @@ def classify_file(path: str) -> FileKind:
     return _adjust_special(low, stem, kind) if special else kind
 
 
-def classify_files(paths: Iterable[str]) -> dict[str, FileKind]:
-    """Return `classify_file` of each path; quick if the files of a directory follow each other."""
-    kinds: dict[str, FileKind] = {}
-    ordinary: dict[tuple[_Above, bool], dict[str, FileKind]] = {}
+def classify_files(groups: Iterable[tuple[str, Sequence[str]]]) -> list[FileKind]:
+    """Return `classify_file` of files, from directories, each with the names of the files in it."""
+    kinds: list[FileKind] = []
+    ordinary: dict[_Above, tuple[dict[str, FileKind], dict[str, FileKind]]] = {}
     directories: dict[str, _Above] = {}
-    plain: dict[str, FileKind] = {}
-    named_tests: dict[str, FileKind] = {}
-    in_tests = False
-    directory = None
-    for path in paths:
-        cut = path.rfind("/") + 1
-        if path[:cut] != directory:
-            directory = path[:cut]
-            above = _classify_below(directory, directories)
-            in_tests = above.tests
-            plain = ordinary.setdefault((above, in_tests), {})
-            named_tests = ordinary.setdefault((above, True), {})
-        name = path[cut:]
-        low = name.lower()
-        stem, _, endings = low.partition(".")
-        if stem in _UNUSUAL:
-            kinds[path] = classify_file(path)
+    for directory, names in groups:
+        if not names:
             continue
-        by_endings = plain if in_tests or not _is_named_test(name) else named_tests
-        kind = by_endings.get(endings)
-        if kind is None:
-            kind = by_endings[endings] = classify_file(path)
-        kinds[path] = kind
+        prefix = f"{directory}/" if directory else ""
+        above = _classify_below(prefix, directories)
+        if above not in ordinary:
+            ordinary[above] = ({}, {})
+        plain, named_tests = ordinary[above]
+        # Most directories have no test, so all their names are looked at together.
+        may_be_tests = not above.tests and _may_be_named_test("/".join(names))
+        for name in names:
+            stem, _, endings = name.lower().partition(".")
+            if stem in _UNUSUAL:
+                kinds.append(classify_file(prefix + name))
+                continue
+            by_endings = named_tests if may_be_tests and _is_named_test(name) else plain
+            kind = by_endings.get(endings)
+            if kind is None:
+                kind = by_endings[endings] = classify_file(prefix + name)
+            kinds.append(kind)
     return kinds
 
 
@@ -176,7 +173,11 @@ def _has_test_word(name: str) -> bool:
 
 
 def _is_named_test(name: str) -> bool:
-    return ("est" in name or "pec" in name or "e2e" in name) and _has_test_word(name)
+    return _may_be_named_test(name) and _has_test_word(name)
+
+
+def _may_be_named_test(name: str) -> bool:
+    return "est" in name or "pec" in name or "e2e" in name
 
 
 def _is_environment_file(name: str) -> bool:

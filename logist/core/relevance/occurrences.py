@@ -114,9 +114,13 @@ class CodeNames:
 
     def find_keywords(self, name: str) -> set[int]:
         """Return the numbers of the keywords in a name."""
+        # A word begins with its stem. To split the name takes longer than this, and to compute the stems even longer.
+        letters = name.lower().replace("_", "")
+        if letters.isascii() and letters.isalpha() and self._may_match(letters) is None:
+            return set()
         words = split_lowercase(name)
         joined = "".join(words)
-        if self._may_match(joined) is None:  # a word begins with its stem; to compute the stems takes longer
+        if self._may_match(joined) is None:
             return set()
         return {self._numbers[stem] for stem in (*map(stem_word, words), joined) if stem in self._numbers}
 

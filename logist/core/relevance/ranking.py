@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from heapq import nlargest, nsmallest
-from itertools import repeat
+from itertools import compress, repeat
 from math import log, prod, sqrt
-from operator import add
+from operator import add, mul, not_
 
 from logist.core.relevance.kinds import FileKind, name_subject
 from logist.core.relevance.occurrences import MANY
@@ -211,6 +211,7 @@ class Texts:
         return {keyword: column[number] for keyword, column in enumerate(self.columns) if number in column}
 
 
+_NO_HITS: Hits = {}
 _NO_VOTES: Mapping[str, Vote] = {}
 _NOTHING_ELSE = Focus()
 
@@ -246,19 +247,17 @@ def rank_files(
     file_names = [path[path.rfind("/") + 1 :] for path in paths]
     low_names = lower_names(file_names)
     all_scores = worth.score_files(paths, file_names, low_names)
-    scores = {path: score for path, score in zip(paths, all_scores, strict=True) if score}
+    scores = dict(zip(paths, all_scores, strict=True))
     # Many files share a kind, which is one object: to find it by its id is quicker than to hash its fields.
     kind_ids = list(map(id, files.values()))
     kinds = dict(zip(kind_ids, files.values(), strict=True))
     factors = {number: _weigh_kind(kind, focus) for number, kind in kinds.items()}
     sources = {number for number, kind in kinds.items() if _is_source(kind)}
     is_source = [number in sources for number in kind_ids]
-    speakers = _find_speakers(scores, paths, low_names, is_source)
+    speakers = _find_speakers(scores, paths, file_names, low_names, is_source)
 
     def weigh_files(paths: Iterable[str]) -> dict[str, float]:
-        return add_for_surroundings(
-            {path: scores.get(path, 0.0) * factors[id(files[path])] for path in paths}
-        )
+        return add_for_surroundings({path: scores[path] * factors[id(files[path])] for path in paths})
 
     def add_for_surroundings(weighed: dict[str, float]) -> dict[str, float]:
         for path in speakers.keys() & weighed.keys():
@@ -271,16 +270,13 @@ def rank_files(
 
     # To look for definitions takes long, so this is done only in files that could come first.
     # A definition only adds to the score, so no other file gets before those.
-    weighed = {
-        path: score * factors[kind]
-        for path, score, kind in zip(paths, all_scores, kind_ids, strict=True)
-        if score or path in speakers
-    }
-    weighed = add_for_surroundings(weighed)
+    by_kind = map(mul, all_scores, map(factors.__getitem__, kind_ids))
+    weighed = add_for_surroundings(dict(zip(paths, by_kind, strict=True)))
+    weighed = _leave_out_unscored(weighed, scores, speakers)
     likely = [path for _, path in _choose_best_files(weighed, max(most, _WITH_DEFINITIONS))]
     definitions = find_definitions(likely)
     for path, counts in definitions.items():
-        if path in scores:
+        if scores[path]:
             scores[path] += worth.score_definitions(counts)
     best = _choose_best_files(weigh_files(likely), most)
     if report is not None:
@@ -303,6 +299,15 @@ def rank_files(
         for score, path in best
         if score <= LEAST * best[0][0]
     ]
+
+
+def _leave_out_unscored(
+    weighed: dict[str, float], scores: Mapping[str, float], speakers: Mapping[str, str]
+) -> dict[str, float]:
+    """Return the files that have a score or a speaker; often, these are all."""
+    if all(scores.values()):
+        return weighed
+    return {path: score for path, score in weighed.items() if scores[path] or path in speakers}
 
 
 def _list_factors(kind: FileKind, focus: Focus, *, in_place: bool) -> list[Factor]:
@@ -344,28 +349,30 @@ def _weigh_kind(kind: FileKind, focus: Focus) -> float:
 
 
 def _find_speakers(
-    scores: Mapping[str, float], paths: Sequence[str], low_names: Sequence[str], is_source: Sequence[bool]
+    scores: Mapping[str, float],
+    paths: Sequence[str],
+    file_names: Sequence[str],
+    low_names: Sequence[str],
+    is_source: Sequence[bool],
 ) -> dict[str, str]:
     """Return for sources the best of the tests and pages that are named after the same thing.
 
-    `low_names`: the names of the files in lowercase; `is_source`: for each of them.
+    `file_names`: of the files; `low_names`: the same in lowercase; `is_source`: for each of them.
     """
     about: dict[str, str] = {}
-    beside = (
-        (scores[path], path)
-        for path, source in zip(paths, is_source, strict=True)
-        if not source and path in scores
-    )
-    for _, path in nlargest(_MOST_SPEAKERS, beside):
+    beside = {path: scores[path] for path in compress(paths, map(not_, is_source)) if scores[path]}
+    least = min(nlargest(_MOST_SPEAKERS, beside.values()), default=0.0)
+    best = ((score, path) for path, score in beside.items() if score >= least)
+    for _, path in nlargest(_MOST_SPEAKERS, best):
         about.setdefault(name_subject(path), path)
     about.pop("", None)
     short = tuple({subject for subject in about if len(subject) < SHORTEST_BEGINNING})
     begun = {subject[:SHORTEST_BEGINNING] for subject in about}
     subjects: dict[str, str] = {}
     sources: dict[str, list[str]] = {}
-    for path, name, source in zip(paths, low_names, is_source, strict=True):
-        if source and (name[:SHORTEST_BEGINNING] in begun or (short and name.startswith(short))):
-            brief = name_briefly(path)
+    for path, name, low in compress(zip(paths, file_names, low_names, strict=True), is_source):
+        if low[:SHORTEST_BEGINNING] in begun or (short and low.startswith(short)):
+            brief = name.partition(".")[0].rstrip(_DIGITS)  # many files are only numbered
             subject = subjects.get(brief)
             if subject is None:
                 subject = subjects[brief] = name_subject(brief)
@@ -398,8 +405,7 @@ class _Worth:
         searched: int,
     ) -> None:
         self._keywords, self._names, self._texts, self._votes = keywords, names, texts, votes
-        files_with = Counter(texts.contents.values())
-        further = {content: number - 1 for content, number in files_with.items() if number > 1}
+        further = _count_further(texts.contents.values())
         self._containing = containing = [
             len(column) + sum(further[number] for number in column.keys() & further.keys())
             for column in texts.columns
@@ -427,7 +433,7 @@ class _Worth:
 
         `file_names`: of the files, in the same order; `low_names`: the same in lowercase.
         """
-        of_names = self._score_names(file_names, low_names)
+        of_names, own_hits = self._score_names(file_names, low_names)
         of_texts = [*self._score_texts(), 0.0]
         contents = map(self._texts.contents.get, paths, repeat(-1))  # the last one is for no content
         scores = list(map(add, of_names, map(of_texts.__getitem__, contents)))
@@ -435,33 +441,54 @@ class _Worth:
             for number, path in enumerate(paths):
                 if path in self._votes:
                     scores[number] += PAST * self._votes[path].strength * self._whole
+        self._add_directories(scores, paths, file_names, own_hits)
+        return scores
+
+    def _add_directories(
+        self,
+        scores: list[float],
+        paths: Sequence[str],
+        file_names: Sequence[str],
+        own_hits: Mapping[int, Hits],
+    ) -> None:
+        """Add the points of the directories to the scores of files that have any."""
         of_directories: dict[str, list[tuple[int, float]]] = {}
-        for number, (path, score) in enumerate(zip(paths, scores, strict=True)):
+        directory, above = "", list[tuple[int, float]]()
+        for number, (path, name, score) in enumerate(zip(paths, file_names, scores, strict=True)):
             if not score:
                 continue
-            directory = path[: path.rfind("/") + 1]
-            above = of_directories.get(directory)
-            if above is None:
-                above = of_directories[directory] = self._score_directory(directory)
+            end = len(path) - len(name)
+            if end != len(directory) or not path.startswith(
+                directory
+            ):  # mostly, it is that of the file before
+                directory = path[:end]
+                if directory not in of_directories:
+                    of_directories[directory] = self._score_directory(directory)
+                above = of_directories[directory]
             if above:
-                own = self._names.find_own_hits(name_briefly(path)) if of_names[number] else {}
+                own = own_hits.get(number, _NO_HITS)
                 for keyword, points in above:
                     if keyword not in own:
                         scores[number] += points
-        return scores
 
-    def _score_names(self, file_names: Sequence[str], low_names: Sequence[str]) -> list[float]:
+    def _score_names(
+        self, file_names: Sequence[str], low_names: Sequence[str]
+    ) -> tuple[list[float], dict[int, Hits]]:
+        """Return the scores of all names, and the hits of those that have any, by their numbers."""
         weights, names = self._weights, self._names
         scores = [0.0] * len(file_names)
-        by_name: dict[str, float] = {}
+        own_hits: dict[int, Hits] = {}
+        by_name: dict[str, tuple[float, Hits]] = {}
         for number in names.find_candidates(file_names, low_names):
             name = name_briefly(file_names[number])
-            score = by_name.get(name)
-            if score is None:
+            known = by_name.get(name)
+            if known is None:
                 hits = names.find_own_hits(name)
-                score = by_name[name] = NAME * sum(much * weights[keyword] for keyword, much in hits.items())
-            scores[number] = score
-        return scores
+                score = NAME * sum(much * weights[keyword] for keyword, much in hits.items())
+                known = by_name[name] = score, hits
+            if known[1]:
+                scores[number], own_hits[number] = known
+        return scores, own_hits
 
     def _score_directory(self, path: str) -> list[tuple[int, float]]:
         """Return the points of each keyword in a directory and those above it."""
@@ -547,6 +574,13 @@ class _Worth:
 
     def _join_best(self, scores: Hits, most: int) -> str:
         return ", ".join(self._keywords[number].word for number in _choose_best(scores, most))
+
+
+def _count_further(contents: Collection[int]) -> dict[int, int]:
+    """Return the contents that several files have, each with the number of files after the first."""
+    if len(frozenset(contents)) == len(contents):  # to count takes much longer
+        return {}
+    return {content: number - 1 for content, number in Counter(contents).items() if number > 1}
 
 
 def _compute_rarity(count: int, total: int) -> float:

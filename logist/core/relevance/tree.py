@@ -6,7 +6,7 @@ The key files of the root come first, so that they are kept if the end of the te
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from logist.core.text.counts import format_count
@@ -56,15 +56,19 @@ class _TreeDirectory:
 
 
 def draw_tree(
-    files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str], *, partial: bool = False
+    groups: Iterable[tuple[str, Sequence[str]]],
+    directories: Iterable[str],
+    noted: Mapping[str, str],
+    *,
+    partial: bool = False,
 ) -> str:
     """Return the tree as text: the root's key files, directories with the number of files in them, then other
     files.
 
-    `noted`: entries that are neither file nor directory, with a note. `partial`: not everything was scanned. The
+    `groups`: directories, each with the names of the files in it. `noted`: entries that are neither file nor directory, with a note. `partial`: not everything was scanned. The
     text is empty for an empty workspace.
     """
-    top = _build_tree(files, directories, noted)
+    top = _build_tree(groups, directories, noted)
     most_at_top = MOST_AT_TOP
     lines: list[str] = []
     for most in (*_MOST_INSIDE, 0):
@@ -77,28 +81,28 @@ def draw_tree(
     return "\n".join(lines)
 
 
-def _build_tree(files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str]) -> _TreeDirectory:
+def _build_tree(
+    groups: Iterable[tuple[str, Sequence[str]]], directories: Iterable[str], noted: Mapping[str, str]
+) -> _TreeDirectory:
     top = _TreeDirectory()
     for path in directories:
         parts = path.split("/", 2)
         if len(parts) < 3:
             _find_directory(top, parts)
-    current, here, is_deep = "", top, False
-    for path in files:  # those of a directory follow each other
-        cut = path.rfind("/") + 1
-        if path[:cut] != current:
-            current = path[:cut]
-            parts = current.split("/", 2)[:-1]
-            here, is_deep = _find_directory(top, parts), len(parts) == 2
-        here.total += 1
-        if not is_deep:
-            here.files.append(path[cut:])
+    for above, names in groups:
+        if not names:
+            continue
+        parts = above.split("/", 2) if above else []
+        here = _find_directory(top, parts[:2])
+        here.total += len(names)
+        if len(parts) < 2:
+            here.files += names
     for path, why in noted.items():
         parts = path.split("/", 2)
         if len(parts) < 3:
-            above = _find_directory(top, parts[:-1])
-            above.noted[parts[-1]] = why
-            above.directories.pop(parts[-1], None)
+            parent = _find_directory(top, parts[:-1])
+            parent.noted[parts[-1]] = why
+            parent.directories.pop(parts[-1], None)
     for directory in top.directories.values():
         directory.total += sum(inner.total for inner in directory.directories.values())
     return top

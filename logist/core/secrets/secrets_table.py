@@ -7,7 +7,7 @@ a pattern is checked by `plausible` after a match.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from logist.lazy_patterns import compile_on_use
@@ -15,6 +15,10 @@ from logist.quick_tuple import NamedTuple
 
 SHORT_TEXT = 4_000
 """Characters of a text whose matches are kept for the next search."""
+LONGEST_SPLIT = 500_000
+"""Characters of a text that is searched piece by piece; the pieces of a longer one would need too much memory."""
+MOST_KEPT = 1_000_000
+"""Characters of pieces whose hints are kept."""
 
 
 class Sort(NamedTuple):
@@ -32,6 +36,12 @@ class Sort(NamedTuple):
     part: str = ""
     """An expression for a part of each match, for a pattern that begins with frequent characters. It begins with the hint,
     so that a text without such a part is searched much faster."""
+
+    def is_likely(self, text: str, lower: str) -> bool:
+        """Whether a text, with its `lower()`, contains what each text with such a secret does."""
+        if self.hint not in (lower if self.any_case else text):
+            return False
+        return not self.part or _compile(self.part).search(text) is not None
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -300,16 +310,69 @@ def _find_in_short_text(text: str) -> tuple[Match, ...]:
 
 
 def _search_table(text: str) -> Iterator[Match]:
-    lower = _to_lower(text)
+    hints = _list_hints(text)
+    lower = ""
     for sort in SORTS:
-        if sort.hint not in (lower if sort.any_case else text):
+        if sort.hint not in hints:
             continue
-        if sort.part and not _compile(sort.part).search(text):
-            continue
+        if sort.any_case:
+            lower = lower or _to_lower(text)
         for match in _find_stepwise(sort, lower) if sort.any_case else sort.pattern.finditer(text):
             start, end = match.span("secret" if match.re.groups else 0)
             if sort.plausible(text[start:end]):
                 yield Match(start, end, sort.kind)
+
+
+class _PieceHints(dict[str, frozenset[str]]):
+    """The hints in the pieces of earlier texts. A piece is the text between two quotes, which are in no hint.
+
+    The prompts of a job are mostly the same, and looking up their pieces is ten times faster than searching them for
+    all hints.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    def add(self, pieces: Sequence[str]) -> set[str]:
+        """Keep the hints of each of these pieces; return those of all of them."""
+        text = '"'.join(pieces)
+        self._size += len(text)
+        if self._size > MOST_KEPT:
+            self.clear()
+            self._size = len(text)
+        lower = text.lower()
+        lower_pieces = lower.split('"')
+        # Complete before it is kept: other threads read what is kept.
+        own: dict[str, frozenset[str]] = dict.fromkeys(pieces, frozenset())
+        # Together first, because each search has a cost of its own, and most hints are in no piece.
+        sorts = [sort for sort in SORTS if sort.is_likely(text, lower)]
+        for sort in sorts:
+            hint, hint_only = sort.hint, frozenset((sort.hint,))
+            searched = lower_pieces if sort.any_case else pieces
+            for piece, searched_piece in zip(pieces, searched, strict=True):
+                if hint in searched_piece and sort.is_likely(piece, searched_piece):
+                    own[piece] |= hint_only
+        self.update(own)
+        return {sort.hint for sort in sorts}
+
+
+_piece_hints = _PieceHints()
+
+
+def _list_hints(text: str) -> set[str]:
+    """Return the hints of the sorts that may be in a text."""
+    if len(text) > LONGEST_SPLIT:
+        lower = text.lower()
+        return {sort.hint for sort in SORTS if sort.is_likely(text, lower)}
+    hints: set[str] = set()
+    unseen: list[str] = []
+    for piece in text.split('"'):
+        known = _piece_hints.get(piece)
+        if known is None:
+            unseen.append(piece)
+        elif known:
+            hints |= known
+    return hints | _piece_hints.add(unseen) if unseen else hints
 
 
 def _find_stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:

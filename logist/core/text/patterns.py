@@ -193,6 +193,10 @@ class NameGate:
             "|".join(rf"(?:{one})\Z" for one in dict.fromkeys(searched)), re.DOTALL
         ).match
         self._searches = bool(searched)
+        # No expression crosses a slash, so that all names of a directory can be searched at once.
+        self._search_names = re.compile(
+            "/(?:" + "|".join(rf"(?:{one})(?=/|\Z)" for one in dict.fromkeys(searched)) + ")", re.DOTALL
+        ).search
         self.effort = sum(map(len, searched))
         """The maximum cost per character of a name, in steps of a regular expression."""
 
@@ -206,7 +210,7 @@ class NameGate:
     def find_suspects(self, names: Sequence[str]) -> set[str]:
         """Return the names that a pattern could match."""
         known, endings, search = self._names, self._endings, self._search
-        if not self._searches:
+        if not self._searches or self._search_names("/" + "/".join(names)) is None:
             return {name for name in names if name in known or name.endswith(endings)}
         return {name for name in names if name in known or name.endswith(endings) or search(name)}
 

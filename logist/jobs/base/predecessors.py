@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from logist.core.machine import predecessors
-from logist.core.machine.predecessors import MISSING, UNREADABLE, Unmet
+from logist.core.machine.predecessors import CIRCULAR, MISSING, UNREADABLE, Unmet
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError, UsageError
 from logist.store.job_index import IndexUnusable, JobIndex
@@ -24,22 +24,49 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 
+MOST_FOLLOWED = 1_000
+"""How many jobs are read to find out whether a job waits for itself."""
 
-def find_unmet(jobs_dir: str, state: Mapping[str, Any]) -> list[Unmet]:
-    """Return the predecessors that a job must still wait for; none if it has begun. Writes nothing and takes no lock."""
+
+def find_unmet(jobs_dir: str, state: Mapping[str, Any], waiting: str | None = None) -> list[Unmet]:
+    """Return the predecessors that a job must still wait for; none if it has begun. Writes nothing and takes no lock.
+
+    `waiting`: the id of the job, to find out also which of them wait for it. That takes longer.
+    """
+    found = (examine_predecessor(jobs_dir, job_id) for job_id in predecessors.list_due(state))
+    unmet = [each for each in found if each is not None]
+    if waiting is None:
+        return unmet
     return [
-        unmet
-        for job_id in predecessors.list_due(state)
-        if (unmet := examine_predecessor(jobs_dir, job_id)) is not None
+        each._replace(status=CIRCULAR)
+        if not each.needs_person and _waits_for(jobs_dir, each.job, waiting)
+        else each
+        for each in unmet
     ]
 
 
-def find_unmet_of(project: ProjectContext, state: State, after: Sequence[str]) -> list[Unmet]:
+def _waits_for(jobs_dir: str, job_id: str, awaited: str) -> bool:
+    """Return whether a job can't succeed before another one: two commands at the same time can bring that about."""
+    seen, pending = {job_id}, [job_id]
+    while pending and len(seen) < MOST_FOLLOWED:
+        state = read_state(jobs_dir, pending.pop())
+        if isinstance(state, str):
+            continue
+        children = _list_ids(state.get("children")) if state.get("status") == "WAITING" else []
+        new = {*predecessors.list_due(state), *children} - seen
+        if awaited in new:
+            return True
+        seen |= new
+        pending += new
+    return False
+
+
+def find_unmet_of(project: ProjectContext, job_id: str, state: State, after: Sequence[str]) -> list[Unmet]:
     """Return the same for a loaded job, with the predecessors that its job.yaml names now."""
     if not after:
         return []
     fields = {name: getattr(state, name) for name in ("status", *predecessors.BEGUN)}
-    return find_unmet(str(project.jobs_dir), {**fields, "after": list(after)})
+    return find_unmet(str(project.jobs_dir), {**fields, "after": list(after)}, job_id)
 
 
 def can_wait(state: State) -> bool:
@@ -75,6 +102,21 @@ def read_state(jobs_dir: str, job_id: str) -> Fields | str:
         return read_current_state(JobDir.open(Path(jobs_dir), job_id))
     except LogistError:
         return UNREADABLE
+
+
+def find_circular_jobs(jobs_dir: str) -> set[str]:
+    """Return at least the jobs that wait for each other."""
+    pairs: list[tuple[str, str]] = []
+    ids: Collection[str] = list_job_ids(jobs_dir)
+    with suppress(IndexUnusable):
+        index = JobIndex.open(jobs_dir)
+        if index is not None and index.is_complete():
+            unsettled = index.find_unsettled()
+            pairs = [pair for pair in index.list_unmet_pairs() if pair[1] not in unsettled]
+            ids = unsettled.intersection(ids)
+    for glance in read_glances(jobs_dir, sorted(ids)):
+        pairs += [(above, glance.id) for above in predecessors.list_due(glance.state or {})]
+    return predecessors.find_circular_jobs(predecessors.group_successors(pairs))
 
 
 def find_successors(jobs_dir: str, job_id: str) -> list[str]:

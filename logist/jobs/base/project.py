@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -24,6 +23,7 @@ from logist.event_log import events
 from logist.jobs.base.turns import Turns
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
+from logist.timestamps import read_boot_clock
 from logist.workspace import prepared, workspace
 from logist.workspace.context import WORDS_FOLDER
 
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     from logist.workspace import Workspace
 
 SCRIPTED = "scripted:"
-
-
-def read_boot_clock() -> float:
-    """Return the seconds since the machine was started, also those in which it was suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True)

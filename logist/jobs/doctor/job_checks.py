@@ -468,7 +468,7 @@ def _predecessors(examined: ExaminedJob) -> Iterator[Finding]:
         written.require_known(job.id)
         written.require_order(job.id)
     except LogistError as error:
-        fix = f"logist job config --job {job.id} --unset after"
+        fix = f"edit the file, or to wait for no other job: logist job config --job {job.id} --unset after"
         yield invalid(examined.check, f"{job.spec_file}: after: {error.message}", fix)
 
 

@@ -15,7 +15,14 @@ from operator import index
 from typing import Any
 
 from logist.core.machine import advice, waiting
-from logist.core.machine.predecessors import advise_unmet, describe_unmet, has_succeeded, list_due
+from logist.core.machine.predecessors import (
+    advise_unmet,
+    describe_unmet,
+    find_circular_jobs,
+    group_successors,
+    has_succeeded,
+    list_due,
+)
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import Damaged, LogistError, ProviderError
@@ -83,13 +90,14 @@ def list_inbox(jobs_dir: str, now: float, project: str | None = None) -> list[In
     Child jobs are included, a job that only waits for its children is not. `now`: seconds since 1970.
     """
     states, damaged, successors = _read_states(jobs_dir)
-    blocked = count_blocked_jobs(states, successors)
+    blocked, circular = count_blocked_jobs(states, successors), find_circular_jobs(successors)
     items = [_build_damaged_item(jobs_dir, project, *each) for each in damaged]
     for job_id, state in states.items():
         if _is_left_behind(job_id, state, states):
             continue
         try:
-            item = _build_item(jobs_dir, project, job_id, state, blocked.get(job_id, 0), now)
+            stopped = _find_stopped(jobs_dir, job_id, state, is_circular=job_id in circular)
+            item = _build_item(jobs_dir, project, job_id, state, blocked.get(job_id, 0), now, stopped)
         except (KeyError, TypeError, ValueError, AttributeError):
             damage = Damaged("invalid state.json", fix=_check_command(job_id))
             item = _build_damaged_item(jobs_dir, project, job_id, damage)
@@ -138,14 +146,9 @@ def _read_states(
         ids = sorted(each for each in related if is_job_id(each) and os.path.isdir(f"{jobs_dir}/{each}"))
         if not ids:
             break
-    successors: dict[str, set[str]] = {}
-    for job_id, state in states.items():
-        for above in list_due(state):
-            successors.setdefault(above, set()).add(job_id)
-    for above, job_id in indexed:
-        if job_id not in states:
-            successors.setdefault(above, set()).add(job_id)
-    return states, list(damaged.items()), successors
+    pairs = [pair for pair in indexed if pair[1] not in states]
+    pairs += [(above, job_id) for job_id, state in states.items() for above in list_due(state)]
+    return states, list(damaged.items()), group_successors(pairs)
 
 
 def _find_related_jobs(states: dict[str, State], halted: set[str]) -> set[str]:
@@ -168,9 +171,11 @@ def _find_candidates(jobs_dir: str) -> tuple[list[str] | None, list[tuple[str, s
             found = index.find_unsettled()
             found.update(each for above in list(found) for each in index.list_successors(above))
             found.update(index.list_ids(JobFilter(frozenset(_WAITING))))
-            found.update(index.list_failed_successors())
+            found.update(index.list_held_successors())
+            pairs = index.list_unmet_pairs()
+            found.update(find_circular_jobs(group_successors(pairs)))
             existing = sorted(job_id for job_id in found if os.path.isdir(f"{jobs_dir}/{job_id}"))
-            return existing, index.list_unmet_pairs()
+            return existing, pairs
     return None, []
 
 
@@ -191,7 +196,13 @@ def _read_state(jobs_dir: str, glance: Glance) -> State:
 
 
 def _build_item(
-    jobs_dir: str, project: str | None, job_id: str, state: State, blocks: int, now: float
+    jobs_dir: str,
+    project: str | None,
+    job_id: str,
+    state: State,
+    blocks: int,
+    now: float,
+    stopped: waiting.Waiting | None,
 ) -> InboxItem | None:
     folder = f"{jobs_dir}/{job_id}"
     wait = read_wait(folder, state["revision"]) if state["status"] in _WORKING else None
@@ -201,7 +212,7 @@ def _build_item(
     elif wait is not None and wait.budget and wait.reason == USED_UP and now < wait.began + wait.pause:
         waits = waiting.Waiting(waiting.BUDGET, wait.message, wait.budget_command, wait.budget_command)
         exit_code = advice.exit_code("HALTED_COST")
-    elif state["status"] in _WORKING and (stopped := _find_stopped(jobs_dir, job_id, state)) is not None:
+    elif stopped is not None:
         waits = stopped
         exit_code = advice.exit_code("HALTED_COST")
     elif (found := waiting.find_waiting(state, job_id)) is not None:
@@ -275,11 +286,11 @@ def _describe_provider(job_id: str, wait: ProviderWait) -> waiting.Waiting:
     return waiting.Waiting(waiting.PROVIDER, f"{wait.describe()}{message}", command, command)
 
 
-def _find_stopped(jobs_dir: str, job_id: str, state: State) -> waiting.Waiting | None:
-    """Return why a job can't begin: a predecessor has ended without success. None if those can still succeed, or are in
-    the inbox themselves.
+def _find_stopped(jobs_dir: str, job_id: str, state: State, *, is_circular: bool) -> waiting.Waiting | None:
+    """Return why a job can't begin: a predecessor has ended without success, was not begun, or waits for this job. None
+    if those can still succeed, or are in the inbox themselves.
     """
-    unmet = find_unmet(jobs_dir, state)
+    unmet = find_unmet(jobs_dir, state, job_id if is_circular else None)
     if not any(each.needs_person for each in unmet):
         return None
     commands = advise_unmet(job_id, list_due(state), unmet)

@@ -85,7 +85,7 @@ def list_decisions(state: State, kind: str | None = None) -> list[DecisionChoice
         text = "try again: the next run calls the provider at once"
         choices = [DecisionChoice("end_wait", "r", text)]
     elif kind == waiting.PREDECESSOR:
-        text = "don't wait: the job begins without those that failed or were canceled or deleted"
+        text = "don't wait: the job begins without those that can't succeed by themselves"
         choices = [DecisionChoice("drop_failed", "d", text)]
     cancel = DecisionChoice("cancel", "c", "cancel the job; its files are kept", Input.CONFIRMATION, "Cancel")
     return [*choices, cancel]
@@ -244,7 +244,7 @@ def make_decision(
 def _drop_failed(project: ProjectContext, job_id: str, shown: State) -> CommandResult:
     """Take the predecessors that can't succeed by themselves out of job.yaml."""
     after = shown.after or []
-    rest = drop_failed(after, find_unmet_of(project, shown, after))
+    rest = drop_failed(after, find_unmet_of(project, job_id, shown, after))
     return configure_job(project, job_id, {("after",): rest or None}, revision=shown.revision)
 
 

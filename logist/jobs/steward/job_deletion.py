@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
+from logist.core.machine.predecessors import MISSING, Unmet, build_drop_command, list_due
 from logist.core.machine.steward import next_command
 from logist.core.model import TERMINAL, State, Status
 from logist.errors import LogistError, NewerFormat, Refused, UsageError
@@ -150,7 +151,10 @@ def _require_not_awaited(project: ProjectContext, state: State, job_id: str) -> 
     if successors:
         named = successors[0] + (f" and {len(successors) - 1} more" if len(successors) > 1 else "")
         verb = "wait" if len(successors) > 1 else "waits"
-        fix = f"to let it begin without {job_id}: logist job config --job {successors[0]} --unset after"
+        waiting = predecessors.read_state(str(project.jobs_dir), successors[0])
+        after = [job_id] if isinstance(waiting, str) else list_due(waiting)
+        drop = build_drop_command(successors[0], after, [Unmet(job_id, MISSING)])
+        fix = f"to let it begin without {job_id}: {drop}"
         raise Refused(f"can't delete {job_id}: {named} {verb} for it (`after`)", fix=fix)
 
 

@@ -273,7 +273,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     name = ask.model.api_key_env
     key = project.environment.get_key(name) if name else None
     limits = _CourierLimits(session, ask)
-    private = {"api_key": key, "secrets": list(project.secrets), **limits.given}
+    private = {"api_key": key, "secrets": list(project.secrets), **limits.sent}
     inflight.remove_limits(job.inflight)
     watch = ProgressWatch(project, job)
     watch.skip_existing()
@@ -292,15 +292,15 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
 
 
 class _CourierLimits:
-    """The budgets and rate limits for a courier, which get to it also if the config changes while it works."""
+    """Sends the budgets and rate limits to a courier, and again if the config changes while it works."""
 
     def __init__(self, session: Session, ask: RecordedAsk) -> None:
         self._session, self._ask = session, ask
         self._settings = session.project.budget_settings
-        self.given = self._build()
+        self.sent = self._build()
         """What the courier knows."""
 
-    def give_changes(self) -> None:
+    def send_changes(self) -> None:
         """Write the limits to a file for the courier if they have changed."""
         settings = self._session.project.budget_settings
         if settings is self._settings:
@@ -310,9 +310,9 @@ class _CourierLimits:
             LogistError
         ):  # the next step reports what is wrong; until then, the limits of before apply
             current = self._build()
-            if current != self.given:
+            if current != self.sent:
                 inflight.save_limits(self._session.job.inflight, current)
-                self.given = current
+                self.sent = current
 
     def _build(self) -> JsonObject:
         ask = self._ask
@@ -334,7 +334,7 @@ def _wait_for_courier(
             raise build_upgraded_error(project, job.id)
         load_all()  # an agent may take hours, and Logist be upgraded meanwhile: its modules must fit each other
         watch.show_new()
-        limits.give_changes()
+        limits.send_changes()
         if project.stopping() == INTERRUPTED:
             watch.end()
             _interrupt_courier(session, process)

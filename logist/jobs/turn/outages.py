@@ -81,7 +81,7 @@ def raise_for_outage(session: Session, collected: ask_files.Collected) -> None:
 def find_wait(session: Session, provider: str, call_rates: CallRates | None = None) -> ProviderWait | None:
     """Return the wait of the job for this provider, if the next try is not due yet.
 
-    `call_rates`: says for how long the provider wants no calls of any job.
+    `call_rates`: says for how long the provider accepts no calls.
     """
     breakers = session.project.breakers
     wait = session.job.read_wait(session.state.revision)

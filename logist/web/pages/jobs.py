@@ -10,6 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from logist.core.machine.job_row import RUNNING
+from logist.core.machine.predecessors import describe_unmet
+from logist.jobs.base.predecessors import find_unmet
+from logist.store.listing import read_glances
 from logist.web.site import get_site
 
 PAGE = 100
@@ -30,10 +34,12 @@ def show_jobs(request: Request) -> Response:
     found = [row for row in matching if not status or row["status"] == status]
     found.sort(key=lambda row: (str(row["updated_at"]), str(row["id"])), reverse=True)
     number = _read_page_number(asked.get("page", ""), len(found))
+    shown = found[(number - 1) * PAGE : number * PAGE]
     return site.render(
         request,
         "jobs.html",
-        rows=found[(number - 1) * PAGE : number * PAGE],
+        rows=shown,
+        waits=_describe_waits(str(site.project.jobs_dir), shown),
         found=len(found),
         total=len(rows),
         counts=sorted(counts.items()),
@@ -46,6 +52,16 @@ def show_jobs(request: Request) -> Response:
             "?" + urlencode({"q": query, "status": status, "tag": tag, **changed}, errors="replace")
         ),
     )
+
+
+def _describe_waits(jobs_dir: str, rows: list[Row]) -> dict[str, str]:
+    """Return what jobs wait for before they begin, by id. It changes although their own files don't."""
+    ids = [str(row["id"]) for row in rows if row["status"] in RUNNING]
+    return {
+        glance.id: describe_unmet(unmet)
+        for glance in read_glances(jobs_dir, ids)
+        if glance.state is not None and (unmet := find_unmet(jobs_dir, glance.state))
+    }
 
 
 def _matches(row: Row, words: list[str], tag: str) -> bool:

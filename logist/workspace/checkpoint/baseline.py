@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
+from itertools import accumulate
 from struct import Struct
 from typing import Any
 
@@ -148,7 +149,11 @@ class Baseline:
 
 def pack_entries(modes: Iterable[str], ids: Iterable[str]) -> bytes:
     """Return the modes and ids of files as `Baseline.entries` has them."""
-    return bytes.fromhex("".join([_NUMBERS[mode] + name for mode, name in zip(modes, ids, strict=True)]))
+    names = list(ids)
+    pieces = [""] * (2 * len(names))  # several times faster than joining each pair
+    pieces[::2] = map(_NUMBERS.__getitem__, modes)
+    pieces[1::2] = names
+    return bytes.fromhex("".join(pieces))
 
 
 def _entry_format(commit: str) -> Struct:
@@ -205,30 +210,46 @@ def find_unchanged_ids(git: Git, table: FileTable) -> dict[str, bytes]:
 
 
 def _pair_same_files(table: FileTable, last: FileTable) -> Iterator[tuple[slice, slice]]:
-    """Yield where files with the same stamps are in two tables: usually all those of a directory at once."""
+    """Yield where files with the same stamps are in two tables: usually those of many directories at once."""
+    directories, directories_then = table.directories.split(b"\0"), last.directories.split(b"\0")
     names, names_then = table.names.split(b"\0"), last.names.split(b"\0")
-    stamps, stamps_then, size = table.stamps, last.stamps, STAMP.size
-    places_then = dict(zip(last.directories.split(b"\0"), last.list_places(), strict=True))
-    for directory, place in zip(table.directories.split(b"\0"), table.list_places(), strict=True):
-        place_then = places_then.get(directory)
-        if place_then is None:
-            continue
-        (start, end), (start_then, end_then) = place, place_then
+    starts = [*accumulate(table.counts, initial=0)]
+    starts_then = [*accumulate(last.counts, initial=0)]
+    numbers_then = {directory: number for number, directory in enumerate(directories_then)}
+    waiting = [(0, len(directories))]
+    while waiting:
+        first, end = waiting.pop()
+        first_then = numbers_then.get(directories[first], -1)
+        end_then = first_then + end - first
         if (
-            names[start:end] == names_then[start_then:end_then]
-            and stamps[start * size : end * size] == stamps_then[start_then * size : end_then * size]
+            first_then >= 0
+            and directories[first:end] == directories_then[first_then:end_then]
+            and table.counts[first:end] == last.counts[first_then:end_then]
         ):
-            yield slice(start, end), slice(start_then, end_then)
-            continue
-        numbers_then = {names_then[number]: number for number in range(start_then, end_then)}
-        for number in range(start, end):
-            other = numbers_then.get(names[number], -1)
-            if (
-                other >= 0
-                and stamps[number * size : (number + 1) * size]
-                == stamps_then[other * size : (other + 1) * size]
-            ):
-                yield slice(number, number + 1), slice(other, other + 1)
+            now, then = (
+                slice(starts[first], starts[end]),
+                slice(starts_then[first_then], starts_then[end_then]),
+            )
+            if names[now] == names_then[then] and _cut(table.stamps, now) == _cut(last.stamps, then):
+                yield now, then
+                continue
+        if end - first > 1:
+            middle = (first + end) // 2
+            waiting += [(first, middle), (middle, end)]
+        elif first_then >= 0:
+            now = slice(starts[first], starts[end])
+            then = slice(starts_then[first_then], starts_then[first_then + 1])
+            places_then = dict(zip(names_then[then], range(then.start, then.stop), strict=True))
+            for number in range(now.start, now.stop):
+                other = places_then.get(names[number])
+                if other is not None:
+                    one, one_then = slice(number, number + 1), slice(other, other + 1)
+                    if _cut(table.stamps, one) == _cut(last.stamps, one_then):
+                        yield one, one_then
+
+
+def _cut(stamps: bytes, files: slice) -> bytes:
+    return stamps[files.start * STAMP.size : files.stop * STAMP.size]
 
 
 def save_baseline(git: Git, baseline: Baseline) -> None:

@@ -130,13 +130,19 @@ class FileTable:
     @cached_property
     def text_paths(self) -> list[str]:
         """The paths of the files as text, as the operating system's directory lists have them."""
-        names, start = os.fsdecode(self.names).split("\0"), 0
         paths: list[str] = []
-        for directory, count in zip(os.fsdecode(self.directories).split("\0"), self.counts, strict=True):
-            inside = names[start : start + count]
-            paths += [f"{directory}/{name}" for name in inside] if directory else inside
-            start += count
+        for directory, names in self.text_groups:
+            prefix = directory + "/"
+            paths += [prefix + name for name in names] if directory else names
         return paths
+
+    @cached_property
+    def text_groups(self) -> list[tuple[str, list[str]]]:
+        """Each directory with the names of the files in it, as text."""
+        names = os.fsdecode(self.names).split("\0")
+        directories = os.fsdecode(self.directories).split("\0")
+        places = zip(directories, self.list_places(), strict=True)
+        return [(directory, names[start:end]) for directory, (start, end) in places]
 
     @cached_property
     def stored_paths(self) -> list[bytes]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 
 from logist.core.relevance.occurrences import count_definitions
 from logist.core.relevance.ranking import Texts
@@ -135,11 +135,8 @@ def _look_up_counts(
                     for number in column.keys() & others:
                         del column[number]
             first = _add_counts(texts, columns, sizes)
-            found |= {
-                name: number
-                for number, (name, size) in enumerate(zip(part.ids, sizes, strict=True), first)
-                if size != _NOT_HERE
-            }
+            numbers = zip(part.ids, range(first, first + len(sizes)), strict=True)
+            found.update(compress(numbers, map(_NOT_HERE.__ne__, sizes)))
             index.mark_used(part_name)
     return found
 
@@ -152,8 +149,11 @@ def _add_counts(texts: Texts, columns: Sequence[dict[int, int]], sizes: Sequence
     """Add the counts of further contents, which have numbers from 0; return the number of the first one in `texts`."""
     first = len(texts.sizes)
     texts.sizes += sizes
+    if not first:  # nothing was counted before
+        texts.columns[:] = columns
+        return first
     for known, column in zip(texts.columns, columns, strict=True):
-        known.update({first + number: count for number, count in column.items()} if first else column)
+        known.update({first + number: count for number, count in column.items()})
     return first
 
 

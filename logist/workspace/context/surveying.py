@@ -36,7 +36,7 @@ def build_hidden_patterns(caches: frozenset[bytes], excluded: Sequence[str]) -> 
 
 def format_structure(found: FileSurvey) -> str:
     """Return the tree of the workspace, two levels deep; "" for an empty one."""
-    return tree.draw_tree(found.files, found.directories, found.noted, partial=found.partial)
+    return tree.draw_tree(found.table.text_groups, found.directories, found.noted, partial=found.partial)
 
 
 def format_excerpts(root: Path, found: FileSurvey, redact: Callable[[str], str]) -> str:
@@ -62,12 +62,11 @@ def _read_key_file(root: Path, path: str, redact: Callable[[str], str]) -> str |
 def describe_unsearched(found: FileSurvey) -> str:
     """Return a sentence that says which files were not searched for the words of a task; "" if all of them were."""
     numbers = Counter(found.noted.values())
-    files = found.files
     binary = secret = 0
     for number_of_files, kind in found.count_kinds():
         binary += 0 if kind.worth else number_of_files
         secret += number_of_files if kind.worth and kind.secret else 0
-    sizes = [files[path] for path in found.searchable]
+    sizes = found.list_searchable_sizes()
     large = sum(size > searching.MAX_FILE_BYTES for size in sizes)
     left = sum(size for size in sizes if size <= searching.MAX_FILE_BYTES)
     counted = (

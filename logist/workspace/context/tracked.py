@@ -24,7 +24,7 @@ class Tracked:
         self._git = git
         self._first = first
         self._known: dict[bytes, list[bytes]] = {}
-        """By the beginning of a path, all tracked paths that begin so, in the order of bytes, as git lists them."""
+        """By a file, a directory with a slash, or nothing for all: the tracked paths there, in the order of bytes."""
 
     def has_path(self, path: str, *, directory: bool) -> bool:
         """Whether a file, or any file in a directory, was tracked."""
@@ -36,11 +36,12 @@ class Tracked:
         return paths[place].startswith(wanted) if directory else paths[place] == wanted
 
     def _list_paths(self, wanted: bytes) -> list[bytes]:
-        """Return a list with all tracked paths that begin with the wanted one."""
+        """Return a list with all tracked paths that are the wanted one or in it."""
         if self._first is None:
             return []
         for beginning, paths in self._known.items():
-            if wanted.startswith(beginning):
+            # `b.gen` was listed without `b.gen.gen`; only what is in a directory was listed with it.
+            if wanted == beginning or (wanted.startswith(beginning) and beginning[-1:] in b"/"):
                 return paths
         beginning = wanted if len(self._known) < _MOST_QUESTIONS else b""
         commit = objects.require_commit(self._first, self._git)

@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import compress
 from operator import attrgetter
 from pathlib import Path
 
@@ -54,7 +55,7 @@ SECOND_NAME = "has hard links"
 
 @dataclass
 class FileSurvey:
-    """The files of a workspace, directory by directory, level by level.
+    """The files of a workspace, directory by directory; level by level if there are too many.
 
     They are long lists, because the objects for 20,000 files take longer than all else that a preview does.
     """
@@ -78,21 +79,28 @@ class FileSurvey:
         return dict(zip(self.table.text_paths, self.table.list_sizes(), strict=True))
 
     @cached_property
-    def kinds(self) -> dict[str, FileKind]:
-        """The kind of each file; many files share one object."""
-        return classify_files(self.files)
+    def kinds(self) -> list[FileKind]:
+        """The kind of each file, in the order of `files`; many files share one object."""
+        return classify_files(self.table.text_groups)
 
     @cached_property
     def searchable(self) -> dict[str, FileKind]:
         """The kinds of the files that are text and don't usually contain secrets."""
-        unsearchable = {id(kind) for _, kind in self.count_kinds() if not kind.worth or kind.secret}
-        return {path: kind for path, kind in self.kinds.items() if id(kind) not in unsearchable}
+        return dict(compress(zip(self.files, self.kinds, strict=True), self._is_searchable))
+
+    def list_searchable_sizes(self) -> list[int]:
+        """Return the sizes of the searchable files."""
+        return [*compress(self.files.values(), self._is_searchable)]
+
+    @cached_property
+    def _is_searchable(self) -> list[bool]:
+        usual = {id(kind) for _, kind in self.count_kinds() if kind.worth and not kind.secret}
+        return [each in usual for each in map(id, self.kinds)]
 
     def count_kinds(self) -> list[tuple[int, FileKind]]:
         """Return how many files there are of each kind; a kind may occur several times."""
-        kinds = self.kinds.values()  # to hash the fields of each takes longer
-        by_id = dict(zip(map(id, kinds), kinds, strict=True))
-        return [(number, by_id[each]) for each, number in Counter(map(id, kinds)).items()]
+        by_id = dict(zip(map(id, self.kinds), self.kinds, strict=True))  # to hash the fields takes longer
+        return [(number, by_id[each]) for each, number in Counter(map(id, self.kinds)).items()]
 
 
 class _Ignoring(NamedTuple):
@@ -209,7 +217,7 @@ class _FileWalk:
     def _enter_directory(self, parent: int, above: str, name: str, rules: _Rules) -> None:
         path = f"{above}/{name}" if above else name
         try:
-            descriptor = safe_open.open_directory(parent, os.fsencode(name))
+            descriptor = os.open(name, safe_open.DIRECTORY, dir_fd=parent)
         except PermissionError:
             self.found.noted[path] = UNREADABLE
             return
@@ -243,8 +251,9 @@ class _FileWalk:
             return
         if len(entries) > MAX_IN_ONE:  # otherwise, which files are recorded would depend on the file system
             entries.sort(key=_GET_NAME)
+            names.sort()
         suspects = set(names) if ignored else gate.find_suspects(names)
-        below = self._record_entries(entries, path, suspects, rules, ignored)
+        below = self._record_entries(entries, names, path, suspects, rules, ignored)
         if not below:
             return
         if path.count("/") >= MAX_DEPTH:
@@ -252,23 +261,30 @@ class _FileWalk:
         elif self.waiting is not None:
             self.waiting.append((path, sorted(below), rules))
         else:
-            self._enter_directories(descriptor, path, sorted(below), rules)
+            # In the order of a scan, so that whole directories can be compared with the last checkpoint.
+            self._enter_directories(descriptor, path, below, rules)
 
     def _record_entries(
-        self, entries: Iterable[os.DirEntry[str]], path: str, suspects: set[str], rules: _Rules, ignored: bool
+        self,
+        entries: Iterable[os.DirEntry[str]],
+        entry_names: Iterable[str],
+        path: str,
+        suspects: set[str],
+        rules: _Rules,
+        ignored: bool,
     ) -> list[str]:
         """Record the visible entries of a directory, and return the names of the directories among them.
 
-        `suspects`: the names that the rules may hide.
+        `entry_names`: those of the entries; `suspects`: the names that the rules may hide.
         """
         prefix = f"{path}/" if path else ""
         below: list[str] = []
         names: list[str] = []
         numbers: list[int] = []
         room = MAX_IN_ONE
-        for entry in entries:
+        regular, kind_bits = stat.S_IFREG, _KIND
+        for entry, name in zip(entries, entry_names, strict=True):
             # Much of the time of a preview is spent in these lines.
-            name = entry.name
             directory = entry.is_dir(follow_symlinks=False)
             if name == ".git":
                 continue
@@ -283,7 +299,7 @@ class _FileWalk:
                 except OSError:
                     continue
                 mode = status.st_mode
-                if mode & _KIND == stat.S_IFREG and status.st_nlink == 1:
+                if mode & kind_bits == regular and status.st_nlink == 1:
                     names.append(name)
                     numbers += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, mode)
                 elif mode & _KIND == stat.S_IFREG:

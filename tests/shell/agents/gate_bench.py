@@ -190,7 +190,7 @@ def open_gate(url: str, directory: Path, *, seconds: float = SECONDS, **more: An
     try:
         yield Bench(gate, recorder)
     finally:
-        gate.close(0.0)
+        gate.close()
 
 
 def until(condition: Callable[[], object]) -> None:

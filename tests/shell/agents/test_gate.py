@@ -994,37 +994,17 @@ def test_the_gate_also_accepts_on_a_listener_from_elsewhere(tmp_path: Path) -> N
     assert listener.fileno() == -1
 
 
-def test_a_closed_gate_waits_for_answers_that_still_arrive(tmp_path: Path) -> None:
-    going_on = threading.Event()
-
-    def answer() -> Iterator[Piece]:
-        going_on.wait(SECONDS)
-        yield whole(PLAIN)
-
-    with RawServer(answer) as server, open_gate(server.url, tmp_path) as bench:
-        asking = threading.Thread(target=bench.ask, args=("chat",))
-        asking.start()
-        until(lambda: server.asked)
-        closing = threading.Thread(target=bench.gate.close, args=(SECONDS,))
-        closing.start()
-        until(bench.gate.is_closed)
-        going_on.set()
-        closing.join(SECONDS)
-        asking.join(SECONDS)
-        assert bench.recorder.ends[1].answer.tokens == Tokens(read=10, written=5)
-        with pytest.raises(OSError, match="refused"):
-            bench.open_raw()
-
-
 def test_a_closed_gate_gives_up_what_does_not_arrive(tmp_path: Path) -> None:
     with RawServer((END,)) as server, open_gate(server.url, tmp_path) as bench:
         raw = bench.open_raw()
         raw.sendall(build_request("chat"))
         until(lambda: server.asked)
-        bench.gate.close(0.0)
+        bench.gate.close()
         assert describe_failure(bench.recorder.ends[1]) == (ErrorKind.TIMEOUT, True)
         assert receive_all(raw) == b""
         raw.close()
+        with pytest.raises(OSError, match="refused"):
+            bench.open_raw()
     assert bench.recorder.events == [("admit", 1), ("sent", 1), ("end", 1)]
     assert bench.gate.fault is None
 

@@ -235,6 +235,31 @@ def test_a_request_that_waits_too_long_is_told_to_come_again(
     assert refused(records).reason == "stopped"
 
 
+def test_the_end_of_a_run_waits_for_answers_that_still_arrive(make: Make) -> None:
+    records = make()
+    admitted(records)
+    records.mark_sent(1)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(records.wait_until_idle, 600.0, lambda: False)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.1)
+        records.end(1, answered())
+        waiting.result(60)
+    assert (records.usage.source, records.usage.output_tokens) == ("provider", 10)
+
+
+def test_the_end_of_a_stopped_run_waits_no_longer_than_the_grace(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_records, "GRACE", 0.0)
+    records = make()
+    admitted(records)
+    records.mark_sent(1)
+    records.wait_until_idle(600.0, lambda: True)
+    records.close()
+    assert records.usage.source == "worst_case"
+
+
 def test_the_answer_is_made_shorter_to_fit_and_below_the_least_the_run_is_over(make: Make) -> None:
     records = make(allowance=100 * 100 + 300 * 200)
     assert admitted(records).max_output_tokens == 300

@@ -175,7 +175,7 @@ def _create_job(
     here = given_spec.find_base_directory(options)
     created = create_job(project, job_id, spec, draft=options["draft"], text=text, here=here)
     state = created.state
-    unmet = find_unmet_of(project, state, state.after or ())
+    unmet = find_unmet_of(project, job_id, state, state.after or ())
     data = _build_data(project, job_id, state, unmet)
     lines = (
         (StyledText(job_id, "bold"), " is ", status_span(state.status.value)),
@@ -222,7 +222,7 @@ def _create_batch(
         *context.warn_untrusted(project),
     )
     rows = [
-        _build_data(project, job_id, state, find_unmet_of(project, state, state.after or ()))
+        _build_data(project, job_id, state, find_unmet_of(project, job_id, state, state.after or ()))
         for job_id, state in created.states.items()
     ]
     return Output({"jobs": rows}, ids, diagnostics)

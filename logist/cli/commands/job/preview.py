@@ -73,9 +73,11 @@ def preview(
     """
     from logist.cli.context import warn_untrusted
     from logist.core.machine.limits import Halt
+    from logist.core.machine.predecessors import describe_unmet
     from logist.core.machine.steward import next_command
     from logist.core.prompt.search_report import SearchReport
     from logist.core.step.step import StepPlan
+    from logist.jobs.base.predecessors import find_unmet_of
     from logist.jobs.setup.workspace_setup import preview_setup
     from logist.jobs.turn.next_request import Choice, preview_request
 
@@ -98,7 +100,10 @@ def preview(
             project.settings.context,
         )
         planned = _explain_files(project, shown, files) if why else _show_plan(shown)
-        return planned._replace(diagnostics=planned.diagnostics + warn_untrusted(project))
+        unmet = find_unmet_of(project, job_id, state, state.after or ())
+        waits = (f"{describe_unmet(unmet)}: nothing is sent before that",) if unmet else ()
+        diagnostics = make_notes(waits) + planned.diagnostics + warn_untrusted(project)
+        return planned._replace(diagnostics=diagnostics)
     if isinstance(outcome, Halt):
         # The job is not halted yet: once the limit is raised, there is nothing to resume.
         answer = advice.raise_limit_command(outcome.limit.value, outcome.job or job_id)

@@ -180,7 +180,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
     resting = state["status"]
     is_asked = holder and resting in RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
     wait = glance.read_provider_wait(folder, state)
-    unmet = find_unmet(os.path.dirname(folder), state)
+    unmet = find_unmet(os.path.dirname(folder), state, chosen)
     job_row = build_job_row(chosen, state, running=bool(is_asked), wait=wait and wait.to_json(), unmet=unmet)
     if (
         is_asked and holder and holder["courier_alone"]

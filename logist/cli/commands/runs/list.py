@@ -20,7 +20,7 @@ from logist.store.run_records import (
     read_record,
     sum_up_run,
 )
-from logist.timestamps import format_length, format_local
+from logist.timestamps import format_duration, format_local
 
 HEAD = ("RUN", "BEGUN", "TIME", "JOBS", "COST", "ENDED")
 
@@ -41,15 +41,15 @@ def find_records(environment: Environment, jobs_dir: str | None) -> str:
 def list_(environment: Environment, limit: int | None, jobs_dir: str | None) -> Output:
     """List the runs of `logist run`, the latest first.
 
-    A run has a record once it has begun a job. One that "ended without a word" was killed, or the machine went down: what
-    its jobs did is in their histories.
+    A run has a record once it has begun a job. A run is listed as killed if the end of its record is missing: it was killed, or
+    the machine went down. What its jobs did is in their histories.
     """
     folder, now = find_records(environment, jobs_dir), time.time()
     records: list[RunRecord] = []
     diagnostics: list[Diagnostic] = []
     for run_id in list_run_ids(folder)[:limit]:
         try:
-            records.append(read_record(folder, run_id, is_whole=False))
+            records.append(read_record(folder, run_id, with_jobs=False))
         except OSError as error:
             message = f"can't read its record: {error.strerror or error}"
             diagnostics.append(Diagnostic("warning", "unreadable", message, run_id))
@@ -71,7 +71,7 @@ def _format_row(record: RunRecord, now: float) -> tuple[StyledText | str, ...]:
     return (
         StyledText(record.run, "bold"),
         format_local(record.begun.at),
-        format_length(totals.seconds),
+        format_duration(totals.seconds),
         f"{totals.jobs:,}",
         format_money(totals.cost_microcents),
         StyledText(run_table.describe_end(record), "red" if record.was_killed else ""),

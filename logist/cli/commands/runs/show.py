@@ -18,7 +18,7 @@ from logist.core.money.amounts import format_money
 from logist.core.text.counts import format_count
 from logist.errors import StorageError
 from logist.store.run_records import RunRecord, find_run_id, read_record, sum_up_jobs, sum_up_run
-from logist.timestamps import format_length, format_local
+from logist.timestamps import format_duration, format_local
 
 
 @click.command("show")
@@ -70,11 +70,11 @@ def _describe_run(record: RunRecord, now: float) -> Iterator[Line]:
     else:
         yield why
     jobs = format_count(totals.jobs, "job")
-    yield f"{jobs}, {format_money(totals.cost_microcents)}, {format_length(totals.seconds)}"
+    yield f"{jobs}, {format_money(totals.cost_microcents)}, {format_duration(totals.seconds)}"
 
 
 def _warn_unreadable(record: RunRecord) -> tuple[Diagnostic, ...]:
     if not record.unreadable:
         return ()
-    message = f"{format_count(record.unreadable, 'line')} of the record can't be read, and left out"
+    message = f"{format_count(record.unreadable, 'line')} of the record can't be read and {'is' if record.unreadable == 1 else 'are'} left out"
     return (Diagnostic("warning", "unreadable", message, record.run),)

@@ -43,6 +43,8 @@ from logist.store.progress import Activity
 
 WAIT_SECONDS = 30.0
 """How long a request waits if only running calls prevent it; after that, the program is told to ask again."""
+PAUSE_SECONDS = 2.0
+"""How long a program waits for the refusal while its provider wants no calls, so that it can't ask without end."""
 LOOK_SECONDS = 0.2
 """Seconds between two checks whether calls of other jobs have left enough."""
 SETTLE_SECONDS = 0.05
@@ -118,6 +120,10 @@ class GateRecords:
 
         Waits for calls that are running, if only they prevent it.
         """
+        if (pause := self._find_long_pause()) is not None:
+            # Nothing is recorded, and a program that does not wait can't ask many times a second.
+            self._sleep_unless_closed(PAUSE_SECONDS)
+            return self._refuse_for_now(pause)
         until = time.monotonic() + WAIT_SECONDS
         with self._changed:
             while True:
@@ -131,6 +137,14 @@ class GateRecords:
                     return GateRefusal("busy", f"{result}; try again in some seconds")
                 self._changed.wait(min(left, LOOK_SECONDS))
         return self._wait_for_permit(result)
+
+    def _find_long_pause(self) -> CallWait | None:
+        """Return the pause that the provider has asked for, if it is too long for a program to wait for an answer."""
+        pause = self.rates.find_pause() if self.rates is not None else None
+        return pause if pause is not None and pause.seconds > WAIT_SECONDS else None
+
+    def _refuse_for_now(self, wait: CallWait) -> GateRefusal:
+        return GateRefusal("busy", f"not sent: {wait.words}", retry_after=wait.seconds)
 
     def _wait_for_permit(self, admission: Admission) -> Admission | GateRefusal:
         """Wait until the rate limits allow the request, or give it up."""
@@ -149,7 +163,9 @@ class GateRecords:
                 error = TransportError(kind=ErrorKind.OUTAGE, message=f"not sent: {words}")
                 answer = ModelAnswer(failure=ExchangeFailure(error, billed=False))
                 self._settle_later(k, self._save_end(k, GateEnd(answer, "", 0.0)))
-        return GateRefusal("busy" if isinstance(outcome, CallWait) else "stopped", f"not sent: {words}")
+        if isinstance(outcome, CallWait):
+            return self._refuse_for_now(outcome)
+        return GateRefusal("stopped", f"not sent: {words}")
 
     def _sleep_unless_closed(self, seconds: float) -> bool:
         with self._changed:
@@ -313,8 +329,9 @@ class GateRecords:
 
     def _save_end(self, k: int, end: GateEnd) -> Reply:
         request = self._open[k]
-        request.permit.release()
+        # In this order: otherwise another caller could begin a call before it learns of the pause.
         self._keep_pause(end.answer.failure)
+        request.permit.release()
         reply = booking.build_reply(
             self.ask,
             end.answer,

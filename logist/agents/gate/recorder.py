@@ -49,6 +49,8 @@ class GateRefusal:
     reason: Reason
     message: str
     """One line for the program: what is the matter, and what to do next."""
+    retry_after: float | None = None
+    """For `busy`: seconds after which the program may ask again, if that is known."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ and reserved by the recorder, and only then forwarded with the real key (`paid_e
 from __future__ import annotations
 
 import hmac
+import math
 import socket
 import time
 from collections.abc import Mapping
@@ -240,7 +241,8 @@ class SpendGate:
         """Tell a program that its request is not forwarded."""
         self.count_refusal(refusal)
         status = refusals.choose_status(refusal)
-        more = {"retry-after": str(refusals.BUSY_SECONDS)} if refusal.reason == "busy" else {}
+        seconds = math.ceil(refusal.retry_after or refusals.BUSY_SECONDS)
+        more = {"retry-after": str(seconds)} if refusal.reason == "busy" else {}
         body = refusals.build_error(form, status, refusal.message, f"logist_{refusal.reason}")
         program.send_whole(status, refusals.JSON | more, body)
 

@@ -372,7 +372,9 @@ def test_a_provider_that_asks_to_wait_is_not_asked_by_the_next_request(make: Mak
     )
     refusal = refused(records)
     assert (refusal.reason, "429" in refusal.message) == ("busy", True)
+    assert 590 < (refusal.retry_after or 0) <= 600
     assert ledger_of(records).read().sums[PROJECT].get_total() == Cost(0, 0, 0)
+    assert records.count == 1  # not recorded: a program that doesn't wait can't fill the log
     assert records.find_run_error() is None
 
 

@@ -6,6 +6,7 @@ Imports what only some commands need when it is needed, because commands that on
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,18 @@ def warn_untrusted(project: ProjectContext) -> tuple[Diagnostic, ...]:
             ),
         )
     return ()
+
+
+def warn_unknown_models(project: ProjectContext, names: Iterable[str | None]) -> tuple[Diagnostic, ...]:
+    """Return a warning for each model of new jobs that no config defines: their steps would be refused, maybe at night."""
+    warnings = []
+    for name in dict.fromkeys(filter(None, names)):
+        try:
+            project.find_model(name)
+        except InvalidFile as error:
+            message = f"steps will be refused: {error.message}"
+            warnings.append(Diagnostic("warning", "unknown_model", message, None, error.fix))
+    return tuple(warnings)
 
 
 def load_current_settings(environment: Environment) -> LoadedSettings:

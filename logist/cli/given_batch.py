@@ -68,6 +68,8 @@ class Batch:
         self._draft = draft
         self.lines = _read_lines(name, self.name)
         self._ids: list[str] = []
+        self.models: dict[str | None, None] = {}
+        """The models that lines name, each once."""
 
     def check(self, project: ProjectContext, on_checked: Callable[[], None]) -> None:
         """Check every line, and choose the ids of the jobs. Raises the error of the first line that can't become a job."""
@@ -84,6 +86,7 @@ class Batch:
                 if os.path.lexists(project.jobs_dir / job_id):
                     raise Refused(f"job {job_id!r} already exists", fix="choose another id")
                 taken[job_id] = line.number
+                self.models[spec.model] = None
                 self._plan(project, job_id, spec)
                 named[job_id] = spec.after
             on_checked()

@@ -28,6 +28,7 @@ from logist.jobs.run_selection import RunSelection
 from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import outages
+from logist.jobs.turn.answer_recording import StoppedAndRecorded
 from logist.jobs.turn.next_request import Choice
 from logist.lazy_modules import load_all
 from logist.quick_dataclass import dataclass
@@ -35,7 +36,6 @@ from logist.store import JobDir, due_notifications, list_jobs, lock
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief
 from logist.store.listing import list_job_ids
-from logist.store.provider_wait import SHOW_BUDGETS
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
@@ -67,7 +67,7 @@ LISTED_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class EndedJob:
-    """The end of one job of a run: its last result, or the error that stopped it."""
+    """The end of one job of a run: its last result, or the error that stopped it; both after Ctrl-C, if work was recorded."""
 
     job_id: str
     result: CommandResult | None
@@ -82,7 +82,7 @@ class EndedJob:
 
 def describe_rest(ended: EndedJob) -> str:
     """Return what a job waits for after a run, or why it could not be continued; empty if it has ended."""
-    if ended.error is not None:
+    if ended.error is not None and ended.result is None:
         return ended.error.message
     if ended.result is None:
         return "another command works on it"
@@ -339,7 +339,7 @@ def _describe_wait(job_id: str, status: Status, wait: ProviderWait) -> HeldUp:
     if wait.budget:
         waits = f"{status}, waits for {outages.describe_with_message(wait)}"
         code = advice.exit_code(Status.HALTED_COST)
-        return HeldUp(job_id, status, code, waits, SHOW_BUDGETS, continues_alone=True)
+        return HeldUp(job_id, status, code, waits, wait.budget_command, continues_alone=True)
     waits = f"{status}, waits for its provider: {wait.describe()}"
     command = f"logist job step --job {job_id}"
     return HeldUp(job_id, status, ProviderError.exit_code, waits, command, continues_alone=True)
@@ -750,6 +750,10 @@ def _run_one(
         if result.wait is not None:
             quiet.report_progress(f"waiting for {outages.describe_with_message(result.wait)}")
         return EndedJob(job_id, result, None)
+    except StoppedAndRecorded as stop:
+        result = CommandResult(job_id, stop.state, stop.entries)
+        on_step(result)
+        return EndedJob(job_id, result, stop)
     except family.Unwanted as error:
         return EndedJob(
             job_id,

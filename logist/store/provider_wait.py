@@ -19,7 +19,7 @@ LONGEST_PAUSE = 366 * 86400.0
 """Seconds; a longer pause was not written by Logist."""
 USED_UP, RESERVED = "used up", "reserved"
 """Why a job waits for a budget; `RESERVED`: only calls that have no answer yet prevent the next one."""
-SHOW_BUDGETS = "logist budget show"
+SHOW_BUDGETS, RUN_AGAIN = "logist budget show", "logist run"
 _MOST_BYTES = 1 << 14
 _LONGEST_TEXT = 500
 _MOST_NUMBER = 1 << 53
@@ -61,6 +61,11 @@ class ProviderWait(NamedTuple):
         if elapsed[0] < 0:
             return 0.0
         return max(0.0, min(self.pause - each for each in elapsed if each >= 0))
+
+    @property
+    def budget_command(self) -> str:
+        """The command for a person if the job waits for a budget. `--max-cost` was only for that run: the next one has its own."""
+        return RUN_AGAIN if self.budget.startswith("--") else SHOW_BUDGETS
 
     def describe(self) -> str:
         """Return what the job waits for: `openai until 10:04, 503`."""

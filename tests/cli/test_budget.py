@@ -47,7 +47,7 @@ def test_a_job_whose_budget_is_used_up_is_listed_with_the_budgets_name(desk: Des
         desk.create(job_id)
     ran = desk("run", "--parallel", "1", env=ENV)
     assert ran.code == 7
-    assert re.search(r"b: PENDING, waits for budget few, used up .*\(logist budget show\)", ran.err)
+    assert re.search(r"(?m)^b\tPENDING\t.*\tbudget few, used up .*\tlogist budget show$", ran.out)
     assert len(server.requests) == 1
     assert (
         "waiting for budget few, used up; 1 try so far: budget few: 1 of 1 calls" in desk("status", "b").out
@@ -126,7 +126,11 @@ def test_a_run_costs_no_more_than_its_option_whatever_runs_at_the_same_time(desk
         [spent] = desk("budget", "history", "--by", "run", "--json").json["data"]["rows"]
         assert spent["cost_cents"] * MICROCENTS + spent["cost_microcents"] <= 2 * MICROCENTS
         assert spent["calls"] == len(server.requests) <= 4
-        assert "waits for budget --max-cost" in ran.err
+        rows = [line.split("\t") for line in ran.out.splitlines() if "\tbudget --max-cost" in line]
+        assert rows
+        assert all(row[5] == "logist run" for row in rows)  # the next run has its own limit
+        assert "waits for" not in ran.err  # the table says it
+        assert "all jobs of this run together cost at most $0.02" in ran.err
         assert desk("run", env=ENV).code == 0
         assert len(server.requests) == 8
     by_job = desk("budget", "history", "--by", "job").out.splitlines()
@@ -157,17 +161,17 @@ def test_what_is_shown_of_budgets(desk: Desk, server: Loopback) -> None:
 def test_a_budget_is_set_changed_and_removed(desk: Desk, server: Loopback) -> None:
     configure(desk, server)
     ran = desk("budget", "set", "daily", "--per", "day", "--cost", "500")
-    assert ran.out == f"budget daily: per day, cost 500\nfile: {desk.home / 'config.yaml'}\n"
+    assert ran.out == f"budget daily: per day, cost $5.00\nfile: {desk.home / 'config.yaml'}\n"
     assert desk("budget", "set", "daily", "--tag", "night", "--json").json["data"]["new"] == {
         "per": "day",
         "cost": 500,
         "tag": "night",
     }
     changed = desk("budget", "set", "daily", "--model", "m", "--per", "all", "--dry-run")
-    assert changed.out.startswith("budget daily: cost 500, model m\ndry run")
+    assert changed.out.startswith("budget daily: cost $5.00, model m\ndry run")
     assert (
         desk("budget", "set", "daily", "--tag", "night").out
-        == "budget daily is already: per day, cost 500, tag night\n"
+        == "budget daily is already: per day, cost $5.00, tag night\n"
     )
     assert desk("config", "unset", "budget.limits.daily").code == 0
 
@@ -183,6 +187,7 @@ def test_a_budget_is_set_changed_and_removed(desk: Desk, server: Loopback) -> No
         (["d", "--calls", "1", "--model", "m", "--tag", "t"], "can't be about `model` and `tag` at once"),
         (["d", "--calls", "1", "--model", "m", "--per", "run"], "`per: run` can't be combined with `model`"),
         (["d", "--calls", "1", "--model", "nope"], "--model: unknown model `nope`; known: "),
+        (["d", "--calls", "1", "--provider", "opnai"], "--provider: unknown provider `opnai`; known: "),
         (["a b", "--calls", "1"], "budget.limits"),
         (["d", "--cost", "nan"], "is not a finite number"),
     ],
@@ -206,6 +211,40 @@ def test_a_limit_below_what_is_spent_warns(desk: Desk, server: Loopback) -> None
     assert ran.err == (
         "warning: budget all is used up: $0.0165 of $0.01; jobs wait (to see who spent it: logist budget history --by job)\n"
     )
+
+
+def test_a_provider_in_a_budget_that_nothing_knows_is_a_warning_of_doctor(
+    desk: Desk, server: Loopback
+) -> None:
+    configure(desk, server, "few: {calls: 1, provider: opnai}")
+    examined = desk("doctor", env=ENV)
+    assert "budgets: budget.limits.few.provider: unknown provider `opnai`; known: " in examined.out
+    assert "it limits nothing (did you mean `openai`?)" in examined.out
+
+
+def test_a_rate_limit_with_an_unknown_name_is_refused_by_all_that_read_it(
+    desk: Desk, server: Loopback
+) -> None:
+    configure(desk, server)
+    desk.create("a")
+    before = (desk.home / "config.yaml").read_text()
+    message = "rate_limits.opnai: unknown provider or model `opnai` (did you mean `openai`? Or write PROVIDER/MODEL)\n"
+    changed = desk("config", "set", "rate_limits.opnai.concurrent", "1")
+    assert (changed.code, changed.err) == (2, f"error: {message}")
+    assert (desk.home / "config.yaml").read_text() == before
+    desk.settings(before + "rate_limits: {opnai: {concurrent: 1}}\n")
+    ran = desk("run", env=ENV)
+    assert (ran.code, ran.err) == (5, f"error: {message}")
+    assert f"rate limits: {message}" in desk("doctor", env=ENV).out
+
+
+def test_a_run_with_an_unknown_model_says_so_once(desk: Desk, server: Loopback) -> None:
+    configure(desk, server)
+    desk.create("a")
+    desk.create("b")
+    ran = desk("run", "--model", "nope", env=ENV)
+    assert (ran.code, ran.out, ran.err.count("unknown model `nope`")) == (5, "", 1)
+    assert not (desk.home / "runs").exists()
 
 
 def test_an_unknown_model_of_a_budget_names_the_budget(desk: Desk, server: Loopback) -> None:

@@ -243,3 +243,16 @@ def test_a_file_that_no_prompt_can_show_is_a_warning(desk: Desk) -> None:
     assert refused.code == 2
     assert "'../other.py' is not a path inside the workspace" in refused.err
     assert (desk.job() / "job.yaml").read_bytes() == before
+
+
+def test_a_model_that_no_config_defines_is_a_warning(desk: Desk, tmp_path: Path) -> None:
+    """Else the job would fail first when `logist run` begins it, maybe at night."""
+    env = desk.env | {"LOGIST_AGENT": "model"}
+    warning = "warning: steps will be refused: unknown model `gemini-2.5-flsh`; known: "
+    made = desk("job", "create", "--id", "one", "--prompt", "Do it.", "--model", "gemini-2.5-flsh", env=env)
+    assert made.code == 0
+    assert made.err.startswith(warning)
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"prompt": "a", "model": "gemini-2.5-flsh"}\n' * 2 + '{"prompt": "b"}\n')
+    made = desk("job", "create", "--batch", str(lines), env=env)
+    assert (made.code, made.err.count(warning)) == (0, 1)

@@ -112,6 +112,14 @@ def test_a_run_that_is_stopped_prints_its_table_and_records_its_end(
     assert any(line.startswith("a\t") for line in out.decode().splitlines())
     row = latest(desk)
     assert (row["ended"], row["exit_code"], row["job_count"]) == ("stopped", code, 1)
+    if number == signal.SIGINT:  # what was recorded of the agent's work counts
+        [shown] = [line.split("\t") for line in out.decode().splitlines() if line.startswith("a\t")]
+        assert shown[1] == "STUCK"
+        assert shown[5].startswith("logist job resubmit --job a")
+        assert "jobs: 1 (1 STUCK)" in out.decode()
+        usage = desk.history("a")[-1]["usage"]
+        cost = usage["cost_cents"], usage["cost_microcents"]
+        assert (row["cost_cents"], row["cost_microcents"]) == cost != (0, 0)
     name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
     assert f"stopped by {name}" in desk("runs", "list").out
     server.go.release(9)

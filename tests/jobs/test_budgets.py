@@ -200,6 +200,9 @@ def test_a_killed_couriers_reservation_stays_until_the_doubt_is_resolved(
     b.step()
     [open_call] = read(b).open.values()
     assert b.state().status is Status.STUCK
+    for kind in (Kind.SUSPEND, Kind.RESUME):
+        record_decision(b.project, "j", kind)
+        assert [*read(b).open.values()] == [open_call]
     if decision == "supplied":
         given = GivenAnswer(command(), charge=money.build_charge(3))
         do_poststep(b.project, "j", given, Choice())

@@ -271,14 +271,19 @@ def test_what_a_program_prints_is_shown_with_the_number_of_its_request() -> None
     assert format_progress(record, 4) == 'Worker, turn 3 (4 s): working "almost done"'
 
 
-def as_process(b: Bench) -> Any:
-    """A step in a process of its own, with the settings of the bench."""
+def write_config(b: Bench) -> Path:
+    """Writes the settings of the bench for other processes; the directory with the config of the user."""
     whole = b.project.settings.model_dump(mode="json", exclude_none=True)
     said = {name: value for name, value in whole.items() if name not in USER_KEYS} | {"agent": "fake"}
     (b.project.home / "config.yaml").write_text(json.dumps(said), "utf-8")
     user = b.project.home.parent / "user" / "logist"
     trust.read_trust(user, b.project.home, load_settings(b.project.home, user)).allow_claims()
-    return step_as_process(b, XDG_CONFIG_HOME=str(user.parent))
+    return user
+
+
+def as_process(b: Bench) -> Any:
+    """A step in a process of its own, with the settings of the bench."""
+    return step_as_process(b, XDG_CONFIG_HOME=str(write_config(b).parent))
 
 
 def kill_courier(job: JobDir) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 from tests.cli.desk import Desk
 from tests.web.visitor import Visitor
 
@@ -67,3 +70,14 @@ def test_a_job_whose_predecessor_failed_may_begin_without_it(examples: Desk, vis
     assert "waits for pending (PENDING) and failed (FAILED)" in text
     assert visitor.decide("next", "drop_failed").status_code == 303
     assert examples.state("next")["after"] == ["pending"]
+
+
+def test_a_job_without_a_decision_shows_the_command_that_helps(examples: Desk, visitor: Visitor) -> None:
+    began = {"began": time.time(), "began_monotonic": time.monotonic(), "pause": 3600.0}
+    for job, budget, command in (("b1", "daily", "logist budget show"), ("b2", "--max-cost", "logist run")):
+        examples.create(job)
+        wait = {"provider": "budget", "revision": 1, "reason": "used up", "message": "all is used", **began}
+        text = json.dumps({**wait, "budget": budget})
+        (examples.job(job) / "provider-wait.json").write_text(text, "utf-8")
+        assert f'in a terminal:</p><pre tabindex="0">{command}</pre>' in visitor.get(f"/jobs/{job}").text
+    assert "in a terminal:</p>" not in visitor.get("/jobs/question").text

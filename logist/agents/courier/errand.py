@@ -5,6 +5,7 @@ and reads its output when it has ended.
 from __future__ import annotations
 
 import json
+import secrets as random_secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -57,7 +58,9 @@ class ProgramErrand:
     ) -> None:
         self.job, self.ask, self.api_key, self.place, self.ledger = job, ask, api_key, place, ledger
         self.rates = rates
-        self.secrets = [*secrets, api_key] if api_key else secrets
+        self.token = random_secrets.token_urlsafe(32)
+        """The program's key to the gate; a secret, because programs print their environment."""
+        self.secrets = [*secrets, self.token, *([api_key] if api_key else [])]
         self.stopped = self.sent = False
         self.redactions = 0
         self.progress = ProgressReport(job.inflight, ask.role, self.secrets)
@@ -136,7 +139,7 @@ class ProgramErrand:
             with suppress(Damaged):  # the gate refuses the first request
                 self.ledger.release(1)
         records = GateRecords(self.job, self.ask, self.ledger, self.secrets, self.progress, self.rates)
-        self.gated = GatedRun(self.ask, provider, self.api_key, records)
+        self.gated = GatedRun(self.ask, provider, self.api_key, self.token, records)
         return self.gated
 
     def _close_gate(self, seconds: float = 0.0) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets as random_secrets
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -23,12 +22,14 @@ LAST_SECONDS = 30.0
 class GatedRun:
     """One run of a program whose requests go through the gate."""
 
-    def __init__(self, ask: Ask, provider: Provider, api_key: str | None, records: GateRecords) -> None:
-        """Open the gate. Raises OSError if it can't listen."""
+    def __init__(
+        self, ask: Ask, provider: Provider, api_key: str | None, token: str, records: GateRecords
+    ) -> None:
+        """Open the gate; `token`: the program's key to it. Raises OSError if it can't listen, and LogistError."""
         from logist.agents.gate.spend_gate import SpendGate  # noqa: PLC0415 - slow, and not every program needs it
 
         self.ask, self.records = ask, records
-        self._token = random_secrets.token_urlsafe(32)
+        self._token = token
         deadline = time.monotonic() + ask.deadline_seconds + LAST_SECONDS
         self.gate = SpendGate(records, ask, api_key, self._token, deadline)
         self._address = self.gate.start() + urlsplit(provider.base_url).path

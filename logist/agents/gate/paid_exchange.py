@@ -36,6 +36,8 @@ LONGEST_EVENT = 16 << 20
 """Bytes of one event of a stream; the last one of a response repeats the whole answer."""
 LONGEST_ANSWER = 64 << 20
 """Bytes of an answer that is not a stream."""
+LONGEST_STREAM = 256 << 20
+"""Bytes of an answer that is a stream: no model says so much, and all of it is kept on disk."""
 LONGEST_TEXT = 1 << 20
 """Characters of the text and of the calls that are kept for the transcript."""
 LONGEST_HELD = 1 << 20
@@ -168,9 +170,10 @@ class PaidExchange:
 
     def _receive(self, response: httpx.Response, file: int) -> Generator[bytes]:
         """Yield the pieces of an answer; each is in the file before."""
-        for data in _decompress(response):
-            piece = data.replace(self._secret, b"***") if self._secret and self._secret in data else data
+        for piece in _hide_secret(_decompress(response), self._secret):
             self._call.received += len(piece)
+            if self._call.received > LONGEST_STREAM:
+                raise OverflowError(f"the answer is longer than {LONGEST_STREAM:,} bytes")
             with files.convert_os_errors(self._admission.stream_file):
                 _write(file, piece)
             yield piece
@@ -184,13 +187,15 @@ class PaidExchange:
         with suppress(httpx.HTTPError, zlib.error, ValueError):  # then the beginning says enough
             for piece in pieces:
                 body += piece[: LONGEST_HELD - len(body)]
+                if len(body) >= LONGEST_HELD:
+                    break
         said = body.decode("utf-8", "replace")
         failure = self._call.classify_refusal(response, said)
         self._end(ModelAnswer(failure=failure), file)
-        if response.is_redirect:
+        if response.is_error:
+            program.send_whole(response.status_code, self._choose_headers(response), bytes(body))
+        else:  # a redirect, or a status with which a program would wait for more
             self._send_failure(failure.error, program)
-        else:
-            program.send_whole(response.status_code, choose_headers(response.headers), bytes(body))
 
     def _pass_whole(
         self, response: httpx.Response, pieces: Iterator[bytes], file: int, program: ProgramAnswers
@@ -202,10 +207,15 @@ class PaidExchange:
                 raise OverflowError(f"the answer is longer than {LONGEST_ANSWER:,} bytes")
         answer = self._read_whole(bytes(body))
         self._end(answer, file)
-        program.send_whole(response.status_code, choose_headers(response.headers), bytes(body))
+        program.send_whole(response.status_code, self._choose_headers(response), bytes(body))
+
+    def _choose_headers(self, response: httpx.Response) -> dict[str, str]:
+        return choose_headers(response.headers, self._secret.decode())
 
     def _is_stream(self, response: httpx.Response) -> bool:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.status_code == httpx.codes.NO_CONTENT:
+            return False
         return kind == "text/event-stream" or (self._paid.stream and kind not in _WHOLE)
 
     def _read_whole(self, body: bytes) -> ModelAnswer:
@@ -222,7 +232,7 @@ class PaidExchange:
         self, response: httpx.Response, pieces: Iterator[bytes], file: int, program: ProgramAnswers
     ) -> None:
         splitter = EventSplitter(LONGEST_EVENT)
-        program.send_head(response.status_code, choose_headers(response.headers))
+        program.send_head(response.status_code, self._choose_headers(response))
         self._has_program_begun = True
         for piece in pieces:
             for event in splitter.feed(piece):
@@ -286,7 +296,7 @@ class PaidExchange:
         connection = stream.get_extra_info("socket") if stream is not None else None
         if connection is None:
             return
-        with suppress(httpx.HTTPError, OSError, zlib.error), self._patience.limit(connection):
+        with suppress(httpx.HTTPError, OSError, OverflowError, zlib.error), self._patience.limit(connection):
             for _ in pieces:
                 pass
 
@@ -333,12 +343,14 @@ class PaidExchange:
             self._text.write(text[: max(0, LONGEST_TEXT - self._text.tell())])
 
 
-def choose_headers(headers: httpx.Headers) -> dict[str, str]:
-    """Return the headers of the provider that the program gets."""
+def choose_headers(headers: httpx.Headers, secret: str | None) -> dict[str, str]:
+    """Return the headers of the provider that the program gets: those that it may need, can be sent and have no key."""
     return {
         name: value
         for name, value in headers.items()
-        if name in _PASSED_HEADERS or name.startswith(("x-ratelimit-", "anthropic-ratelimit-"))
+        if (name in _PASSED_HEADERS or name.startswith(("x-ratelimit-", "anthropic-ratelimit-")))
+        and (value.isascii() and value.isprintable())
+        and not (secret and secret in value)
     }
 
 
@@ -372,6 +384,21 @@ def _decompress(response: httpx.Response) -> Iterator[bytes]:
                 yield data
     if rest := decompressor.flush():
         yield rest
+
+
+def _hide_secret(pieces: Iterator[bytes], secret: bytes) -> Iterator[bytes]:
+    """Yield the pieces without the secret, also if it is cut apart."""
+    held = b""
+    for piece in pieces:
+        data = (held + piece).replace(secret, b"***") if secret else piece
+        begun = next(
+            (n for n in range(min(len(secret) - 1, len(data)), 0, -1) if secret.startswith(data[-n:])), 0
+        )
+        held = data[len(data) - begun :]
+        if data := data[: len(data) - begun]:
+            yield data
+    if held:
+        yield held
 
 
 def _write(file: int, data: bytes) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from logist.agents.clients import chat
+from logist.agents.clients.answers import MAX_COUNT
 from logist.agents.gate.prompt_bounds import UnboundedRequest, bound_input
 from logist.agents.gate.recorder import Format, GateRefusal, GateRequest
 from logist.agents.gate.targets import RequestTarget
@@ -18,15 +19,18 @@ from logist.core.model import JsonObject
 
 _REFUSED_FIELDS: dict[Format, dict[str, str]] = {
     "chat": {
-        **dict.fromkeys(("models", "fallbacks", "route"), "other models may answer"),
-        **dict.fromkeys(("web_search_options", "search_parameters", "plugins"), "it is billed per use"),
+        **dict.fromkeys(("models", "fallbacks", "route", "preset"), "other models may answer"),
+        **dict.fromkeys(
+            ("web_search_options", "search_parameters", "enable_search", "plugins"), "it is billed per use"
+        ),
         **dict.fromkeys(("audio", "prediction"), "its tokens have other prices or no limit"),
     },
     "responses": {
         "background": "its answer is billed even if the program doesn't read it",
         "context_management": "the provider would compact the conversation, which is billed in addition",
-        **dict.fromkeys(("models", "fallbacks", "route"), "other models may answer"),
+        **dict.fromkeys(("models", "fallbacks", "route", "preset"), "other models may answer"),
         "plugins": "it is billed per use",
+        "prompt": "a stored prompt may have tools that are billed per use",
     },
     "messages": {
         **dict.fromkeys(("mcp_servers", "container"), "the provider would run tools, which may be billed per use"),
@@ -153,8 +157,8 @@ class PaidRequest:
         return min(limits) if limits else self.ask.model.max_output_tokens
 
     def _check_limit(self, name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise RequestRefused(f"`{name}` must be a whole number from 1")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
+            raise RequestRefused(f"`{name}` must be a whole number from 1 to {MAX_COUNT:,}")
         return value
 
     def _get_limit_fields(self) -> JsonObject:
@@ -234,7 +238,8 @@ def check_model(ask: Ask, wanted: Any) -> None:
 
 def _check_fields(form: Format, body: JsonObject) -> None:
     for name, why in _REFUSED_FIELDS[form].items():
-        if body.get(name):
+        # An empty object is not nothing: `web_search_options: {}` turns the search on.
+        if body.get(name) not in (None, False, "", []):
             raise RequestRefused(f"`{name}` is not possible here: {why}")
     config = body.get("generationConfig") if form == "gemini" else body
     config = {} if config is None else config
@@ -307,18 +312,28 @@ def _normalize_gemini(body: JsonObject) -> JsonObject:
         body["tools"] = [_camelize(tool) if isinstance(tool, dict) else tool for tool in body["tools"]]
     contents = body.get("contents")
     for entry in [*(contents if isinstance(contents, list) else [contents]), body.get("systemInstruction")]:
-        if isinstance(entry, dict) and isinstance(entry.get("parts"), list):
-            entry["parts"] = [_normalize_part(part) for part in entry["parts"]]
+        if isinstance(entry, dict):
+            _normalize_parts(entry)
     return body
+
+
+def _normalize_parts(holder: JsonObject) -> None:
+    parts = holder.get("parts")
+    if isinstance(parts, dict):  # Gemini reads a single part as a list
+        parts = [parts]
+    if isinstance(parts, list):
+        holder["parts"] = [_normalize_part(part) for part in parts]
 
 
 def _normalize_part(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     part = _camelize(part)
-    for name in ("inlineData", "fileData"):
+    for name in ("inlineData", "fileData", "functionResponse"):
         if isinstance(part.get(name), dict):
             part[name] = _camelize(part[name])
+    if isinstance(part.get("functionResponse"), dict):
+        _normalize_parts(part["functionResponse"])
     return part
 
 

@@ -22,6 +22,7 @@ from logist.agents.gate.paid_requests import (
 from logist.agents.gate.recorder import Format, GateRefusal
 from logist.agents.gate.targets import RequestTarget, build_url, find_target, guess_format
 from logist.core.model import JsonObject
+from logist.lazy_patterns import compile_on_use
 
 if TYPE_CHECKING:
     from logist.agents.gate.spend_gate import SpendGate
@@ -32,6 +33,7 @@ LARGE_REQUEST = 1 << 20
 """Bytes from which requests are read one after the other, to limit memory."""
 IDLE_SECONDS = 300.0
 """Seconds that a program may be silent, or not read."""
+_PASSED_QUERY = compile_on_use(r"alt=(sse|json)|beta=true|api-version=[\w.-]+")
 LINGER_SECONDS = 2.0
 """Seconds in which a program can read a refusal before its connection is closed, although it still sends."""
 
@@ -56,6 +58,16 @@ class ProgramConnection(BaseHTTPRequestHandler):
         if self.request.family == socket.AF_INET:
             self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().setup()
+
+    def handle_one_request(self) -> None:
+        """Wait for a request, and answer it."""
+        self.gate.set_idle(self.request, is_idle=True)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Read the head of a request that has begun to arrive."""
+        self.gate.set_idle(self.request, is_idle=False)
+        return super().parse_request()
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
@@ -103,7 +115,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
         assert self.gate.ask.provider is not None
         provider = self.gate.ask.provider
         address = target and build_url(
-            provider.base_url, target, provider.model, url.path, _drop_key(url.query)
+            provider.base_url, target, provider.model, url.path, _choose_query(url.query)
         )
         is_of_proxy = not self.path.startswith("/")  # a whole address, of any host
         if target is None or address is None or target.purpose == "models" or is_of_proxy:
@@ -309,7 +321,8 @@ def _describe_unknown(path: str) -> str:
     return f"Logist's gate doesn't forward {shown}: it knows chat completions, responses, messages and generateContent"
 
 
-def _drop_key(query: str) -> str:
-    """Return the query of an address without the token."""
-    parts = [part for part in query.split("&") if part and part.partition("=")[0].lower() != "key"]
-    return "&".join(parts)
+def _choose_query(query: str) -> str:
+    """Return what the provider gets of the query of an address: neither the token, nor anything that changes the request,
+    nor what leaves the usage out of the answer.
+    """
+    return "&".join(part for part in query.split("&") if _PASSED_QUERY.fullmatch(part))

@@ -32,12 +32,12 @@ _ONLY_BYTES = frozenset(
         *("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"),
         *("local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output"),
         *("apply_patch_call", "apply_patch_call_output", "computer_call", "computer_call_output"),
-        *("tool_search_call", "tool_search_output", "web_search_call", "agent_message", "additional_tools"),
+        *("tool_search_call", "tool_search_output", "agent_message", "additional_tools"),
     }
 )
 """The types of parts that have all that they cost in the request; others may name a file or something stored."""
 _CONTENTS = ("content", "output", "parts")
-_STORED = ("previous_response_id", "conversation", "prompt", "cachedContent")
+_STORED = ("previous_response_id", "conversation", "cachedContent")
 """Fields of a request that name what the provider has stored."""
 
 
@@ -65,7 +65,10 @@ def bound_input(form: Format, body: JsonObject, size: int, context_window: int |
     if isinstance(tools, list) and tools:
         own = sum(tool.get("type", "custom") not in ("custom", "function") for tool in tools)
         tokens += SYSTEM_TOKENS + len(tools) * MESSAGE_TOKENS + (own * PROVIDER_TOOL_TOKENS)
-    if any(part.is_unknown for part in parts) or any(body.get(name) is not None for name in _STORED):
+    is_stored = any(body.get(name) is not None for name in _STORED)
+    if _get(body, "extra_body", "google", "cached_content") is not None:  # Gemini's chat completions
+        is_stored = True
+    if is_stored or any(part.is_unknown for part in parts):
         if context_window is None:
             raise UnboundedRequest(
                 "it names a file or stored content, and how much that costs is unknown without a context window"
@@ -100,14 +103,14 @@ def _find_parts(form: Format, entry: JsonObject) -> Iterator[_Part]:
 
 def _judge_part(part: JsonObject, default: str = "") -> Iterator[_Part]:
     kind = part.get("type", default)
+    if kind in _SOUNDS or part.get("audio") is not None:
+        raise UnboundedRequest("sound and video have other prices than text")
     if kind in _IMAGES:
         yield _Part(IMAGE_TOKENS - _measure_inline_image(part))
-        return
-    if kind in _SOUNDS:
-        raise UnboundedRequest("sound and video have other prices than text")
-    if kind == "document" and _get(part, "source", "type") == "text":
-        return
-    if kind not in _ONLY_BYTES:
+    elif kind == "reasoning":
+        # Without its content, the provider has stored it, and reads that.
+        yield _Part(is_unknown=part.get("id") is not None and not part.get("encrypted_content"))
+    elif kind not in _ONLY_BYTES and not (kind == "document" and _get(part, "source", "type") == "text"):
         yield _Part(is_unknown=True)
     for name in _CONTENTS:
         for inner in _list(part.get(name)):

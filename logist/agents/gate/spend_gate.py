@@ -25,6 +25,7 @@ from logist.agents.gate.patience import Patience
 from logist.agents.gate.program_connection import ConnectionUnusable, ProgramConnection
 from logist.agents.gate.recorder import Format, GateRecorder, GateRefusal
 from logist.agents.protocol import Ask
+from logist.errors import InvalidFile
 
 MOST_CONNECTIONS = 128
 MOST_BYTES = 256 << 20
@@ -43,6 +44,8 @@ _FORWARDED = frozenset(
 )
 """Headers of the program that the provider gets."""
 _KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
+_LONG_CONTEXT = "context-1m"
+_USUAL_CONTEXT = 200_000
 _TOKEN_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 
 
@@ -52,7 +55,10 @@ class SpendGate:
     def __init__(
         self, recorder: GateRecorder, ask: Ask, api_key: str | None, token: str, deadline: float
     ) -> None:
-        """`ask.provider`: where requests go; `deadline`: when the ask ends, by `time.monotonic`."""
+        """`ask.provider`: where requests go; `deadline`: when the ask ends, by `time.monotonic`.
+
+        Raises InvalidFile if the environment has certificates or proxies that can't be used.
+        """
         assert ask.provider is not None
         self.recorder, self.ask, self.api_key, self.deadline = recorder, ask, api_key, deadline
         self.fault: BaseException | None = None
@@ -60,21 +66,17 @@ class SpendGate:
         self.port = 0
         """The port of the address."""
         self._token = token.encode()
-        self._client = httpx.Client(
-            verify=direct.get_tls(ask.provider.base_url),
-            limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS
-            ),
-            headers={"accept-encoding": "identity"},
-        )
+        self._client = _create_client(ask.provider.base_url)
         self._patience = Patience()
         self._listeners: list[socket.socket] = []
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
         self._changed = Condition()
-        """Guards the four fields below; notified when an exchange ends."""
+        """Guards the five fields below; notified when an exchange ends."""
         self._bytes = 0
         self._exchanges: set[PaidExchange] = set()
         self._open: set[socket.socket] = set()
+        self._idle: dict[socket.socket, None] = {}
+        """Connections between two requests, the longest idle first."""
         self._is_closed = False
         self.large_requests = Lock()
 
@@ -224,7 +226,10 @@ class SpendGate:
                         raise OverflowError("the answer is too long")
                 secret = (self.api_key or "").encode()
                 said = bytes(answer).replace(secret, b"***") if secret else bytes(answer)
-                program.send_whole(response.status_code, choose_headers(response.headers), said)
+                status = (
+                    response.status_code if response.is_error or response.is_success else refusals.BAD_GATEWAY
+                )
+                program.send_whole(status, choose_headers(response.headers, self.api_key), said)
         except (httpx.HTTPError, httpx.InvalidURL, OverflowError, ValueError) as error:
             message = refusals.build_error(
                 form, refusals.BAD_GATEWAY, f"no answer: {type(error).__name__}: {error}"
@@ -254,6 +259,7 @@ class SpendGate:
             if name in _FORWARDED or name.startswith("x-stainless-")
         }
         headers["content-type"] = "application/json"
+        self._drop_long_context(headers)
         key = self.api_key
         if form == "messages":
             headers.setdefault("anthropic-version", VERSION)
@@ -261,6 +267,14 @@ class SpendGate:
             name = self._choose_key_header(form, given)
             headers[name] = f"Bearer {key}" if name == "authorization" else key
         return headers
+
+    def _drop_long_context(self, headers: dict[str, str]) -> None:
+        """Don't ask for a longer context than the prices are for: Anthropic charges more for long inputs then."""
+        model = self.ask.model
+        if "anthropic-beta" in headers and not model.tiers and (model.context_window or 0) <= _USUAL_CONTEXT:
+            wanted = [each.strip() for each in headers.pop("anthropic-beta").split(",")]
+            if kept := [each for each in wanted if not each.startswith(_LONG_CONTEXT)]:
+                headers["anthropic-beta"] = ",".join(kept)
 
     def _choose_key_header(self, form: Format, given: Mapping[str, str]) -> str:
         """Return the header for the key: that of the format, unless a server that imitates a provider wants another one."""
@@ -281,10 +295,30 @@ class SpendGate:
                 continue
             Thread(target=self._serve, args=(connection, peer), daemon=True).start()
 
+    def set_idle(self, connection: socket.socket, *, is_idle: bool) -> None:
+        """Note that a connection waits for its next request, or doesn't any more."""
+        with self._changed:
+            self._idle.pop(connection, None)
+            if is_idle:
+                self._idle[connection] = None
+
+    def _acquire_place(self) -> bool:
+        """Take one of the places for connections, if need be that of the longest idle one: programs may forget to close them."""
+        if self._connections.acquire(blocking=False):
+            return True
+        with self._changed:
+            longest = next(iter(self._idle), None)
+            if longest is None:
+                return False
+            del self._idle[longest]
+            with suppress(OSError):
+                longest.shutdown(socket.SHUT_RDWR)
+        return self._connections.acquire(timeout=1.0)
+
     def _serve(self, connection: socket.socket, peer: Any) -> None:
         is_local = connection.family != socket.AF_INET or str(peer[0]).startswith("127.")
         with connection:
-            if not is_local or not self._connections.acquire(blocking=False):
+            if not is_local or not self._acquire_place():
                 return  # hanging up is all that doesn't take a thread for long
             with self._changed:
                 self._open.add(connection)
@@ -297,4 +331,18 @@ class SpendGate:
             finally:
                 with self._changed:
                     self._open.discard(connection)
+                    self._idle.pop(connection, None)
                 self._connections.release()
+
+
+def _create_client(url: str) -> httpx.Client:
+    try:
+        tls = direct.get_tls(url)
+    except ValueError as error:
+        raise InvalidFile(str(error)) from error
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS)
+    try:
+        return httpx.Client(verify=tls, limits=limits, headers={"accept-encoding": "identity"})
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        fix = "correct HTTP_PROXY, HTTPS_PROXY and ALL_PROXY; a SOCKS proxy is not possible here"
+        raise InvalidFile(f"can't use the proxy of the environment: {error}", fix=fix) from error

@@ -31,9 +31,9 @@ from logist.cli.show.output import Diagnostic, Output
 from logist.cli.show.run_display import RunDisplay, list_warnings, make_diagnostic
 from logist.cli.stops import report_upgrade, stop_on_signals, survive_hangup
 from logist.config.environment import Environment
-from logist.core.money.amounts import split_cents
+from logist.core.money.amounts import format_money, split_cents
 from logist.core.text.counts import format_count
-from logist.errors import LogistError, Refused, UsageError
+from logist.errors import InvalidFile, LogistError, Refused, UsageError
 from logist.event_log import events
 from logist.lazy_modules import load_all
 from logist.quick_tuple import NamedTuple
@@ -204,6 +204,7 @@ def run(
     project = context.open_project(environment, jobs_dir, agent, couriers)
     project.trust.require_to_run()
     project = show_progress_of(project, quiet=quiet, as_json=as_json)
+    _require_known_names(project, model)
     gc.freeze()  # what is loaded now stays: don't search it for garbage again and again
     breakers = ProviderBreakers(project.clock.monotonic, is_watching=watch)
     project = replace(
@@ -224,12 +225,25 @@ def run(
     display = RunDisplay(environment, project, _make_recorder(project), quiet=as_json)
     try:
         with _write_heartbeat(project, heartbeat) as display.heartbeat, render.print_times():
-            _report_deadline(project)
+            _report_limits(project)
             is_short = _run_rounds(project, parallel, watch, display, choice, selection)
     except LogistError as error:
         display.end(EndReason.ERROR, error.exit_code, error=error.message)
         raise
     return _end_run(environment, project, display, selection, watch=watch, is_short=is_short, as_json=as_json)
+
+
+def _require_known_names(project: ProjectContext, model: str | None) -> None:
+    """Raise InvalidFile for an unknown --model or rate limit: each job would fail for the same reason."""
+    from logist.jobs.base.call_limits import list_call_rates
+
+    if model is not None:
+        try:
+            project.find_model(model)
+        except InvalidFile as error:
+            raise InvalidFile(error.message, where="--model", fix=error.fix) from error
+    if project.settings.rate_limits and not project.has_local_agent:
+        list_call_rates(project.budget_settings)
 
 
 def _parse_length(text: str | None) -> int | None:
@@ -249,8 +263,11 @@ def _make_deadline(project: ProjectContext, until: str | None, seconds: int | No
     return None if at is None and uptime is None else Deadline(clock, at, uptime)
 
 
-def _report_deadline(project: ProjectContext) -> None:
-    """Say until when the run works: a person may have meant another day."""
+def _report_limits(project: ProjectContext) -> None:
+    """Say until when the run works, and what it may spend: a person may have meant another day, or dollars."""
+    if project.max_cost is not None:
+        most = format_money(project.max_cost)
+        project.report_progress(f"all jobs of this run together cost at most {most}")
     deadline = project.deadline
     if deadline is None:
         return
@@ -333,9 +350,10 @@ def _end_run(
         display.report_waiting(held if is_interrupted else find_held_up_jobs(project))
         event_log.report(events.RunEnded(ended.jobs, display.steps.total(), code))
     printed = [each for end in display.ended.values() for each in list_warnings(end)] if as_json else []
-    listed = held if as_json else held[:LISTED]
     last = _count_ends(display, held, is_stopped=is_interrupted)
     summary = run_table.RunSummary(environment, list(display.worked.values()), display.run_id, ended, last)
+    below = held if as_json else [each for each in held if each.job_id not in summary.listed_jobs]
+    listed = below if as_json else below[:LISTED]
     return Output(
         _build_data(display, ended, waiting, is_interrupted=is_interrupted),
         summary.lines,
@@ -343,7 +361,7 @@ def _end_run(
             *upgrade,
             *printed,
             *map(_warn_waiting, listed),
-            *_note_more(held, listed),
+            *_note_more(below, listed),
             *_warn_left(why, left),
             *_note_other_runs(display.left_to_others),
             *_note_no_jobs(project, list(display.ended) or held),
@@ -574,7 +592,7 @@ def _count_ends(display: RunDisplay, held: list[HeldUp], *, is_stopped: bool) ->
     if not display.ended:
         return f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"
     ends = Counter(
-        "error" if end.error else end.result.state.status.value if end.result else "busy"
+        end.result.state.status.value if end.result else "error" if end.error else "busy"
         for end in display.ended.values()
     )
     counted = ", ".join(

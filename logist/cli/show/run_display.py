@@ -124,7 +124,10 @@ class RunDisplay:
 
         result, error = ended.result, ended.error
         waits = describe_rest(ended)
-        fix = (error.fix if error else result and waits and result.next_command) or ""
+        wait = result.wait if result else None
+        fix = (result.next_command if result and waits else error and error.fix) or ""
+        if wait is not None and wait.budget:
+            fix = wait.budget_command
         return JobRest(
             ended.job_id,
             self._clock.timestamp(),

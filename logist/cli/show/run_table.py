@@ -113,6 +113,11 @@ class RunSummary:
             self.lines.insert(0, (f"run {run_id}: {totals}", *rest))
 
     @property
+    def listed_jobs(self) -> set[str]:
+        """The jobs whose row says what they wait for."""
+        return {each.job for each in self._listed if each.rested and each.rested.waits}
+
+    @property
     def table(self) -> TextTable | None:
         """The jobs, for a pipe."""
         return build_table(self._listed, self._jobs_dir) if self._listed else None

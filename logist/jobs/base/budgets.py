@@ -13,7 +13,7 @@ from logist.config.settings import resolve_model
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.machine.limits import Shared
-from logist.core.model import MAX_DEPTH, Interaction, Kind, Limits, StuckKind, Usage
+from logist.core.model import MAX_DEPTH, Interaction, Kind, Limits, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.core.money import totals
 from logist.core.money.amounts import MICROCENTS, to_microcents
@@ -294,8 +294,7 @@ def _find_recorded_cost(session: Session, open_call: OpenCall, ask_id: str) -> C
         return NOTHING if is_of_this_job else open_call.cost
     if outcome.kind is not Kind.RECOVER:
         return open_call.cost  # its own part of the cost is not known any more
-    stuck = session.state.place.stuck
-    if stuck is not None and stuck.kind is StuckKind.IN_DOUBT and not _is_released(outcome, history):
+    if session.is_in_doubt() and not _is_released(outcome, history):
         return None
     command = RecoverCommand.read(outcome.command)
     if command.given_up or _is_released(outcome, history):

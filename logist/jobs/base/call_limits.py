@@ -64,6 +64,16 @@ def _resolve_name(settings: Settings, name: str) -> str:
     )
 
 
+def require_known_provider(settings: Settings, name: str, where: str) -> None:
+    """Raise InvalidFile for a provider that neither the config, nor Logist, nor the price list knows: such a limit limits nothing."""
+    providers = _list_providers(settings)
+    if OTHER_NAMES.get(name, name) in providers or prices.has_provider(name):
+        return
+    known = ", ".join(sorted(providers))
+    advice = suggest_names(name, providers) or "the provider is the first part of PROVIDER/MODEL"
+    raise InvalidFile(f"unknown provider `{name}`; known: {known}", where=where, fix=advice)
+
+
 def _list_providers(settings: Settings) -> set[str]:
     named = (_find_provider(entry.provider_model) for entry in settings.models.values())
     return {*SHIPPED_PROVIDERS, *settings.providers, *named}

@@ -17,6 +17,7 @@ from logist.config.trust import read_trust
 from logist.documents import Document
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import project_home
+from logist.jobs.base.call_limits import list_call_rates
 from logist.quick_dataclass import dataclass
 from logist.regular_files import IRREGULAR, read_regular
 from logist.store import replace_file
@@ -116,6 +117,8 @@ def _apply_change(file: ConfigFile, key: str, value: Any, *, write: bool) -> Con
     edited = documents.edit_text(text, str(file.path), {path: value})
     new = documents.parse_document(edited, str(file.path))
     before, after = _load_both(file, old, new)
+    if value is not None and path[0] == "rate_limits":
+        _require_known_names(after)
     if write and edited != text:
         replace_file(file.path, edited.encode("utf-8"), mode)
     if write and file.needs_trust:
@@ -178,6 +181,14 @@ def _find_existing_path(data: Any, words: list[str]) -> FieldPath | None:
         if name in data and (rest := _find_existing_path(data[name], words[count:])) is not None:
             return (name, *rest)
     return None
+
+
+def _require_known_names(loaded: LoadedSettings) -> None:
+    """Raise UsageError for a rate limit of an unknown provider or model, which no call would get past."""
+    try:
+        list_call_rates(loaded.settings)
+    except InvalidFile as error:
+        raise UsageError(error.message, where=error.where, fix=error.fix) from error
 
 
 def _load_both(

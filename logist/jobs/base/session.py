@@ -93,7 +93,7 @@ class Session:
     def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
         """Write the entries durably in one append, then replace state.json."""
         self.require_unmoved()
-        was_in_doubt = self._is_in_doubt()
+        was_in_doubt = self.is_in_doubt()
         rotate_at = self.project.settings.history.rotate_at
         dumped = [dump_interaction(entry) for entry in entries]
         held = self._hold_notifications(entries, back)
@@ -120,12 +120,16 @@ class Session:
         self.write_state()
         self.job.discard_exchanges()
         self.job.end_wait()
-        if was_in_doubt and not self._is_in_doubt():
+        if was_in_doubt and not self.is_in_doubt():
             _settle_doubt(self)
         return recorded
 
-    def _is_in_doubt(self) -> bool:
-        stuck = self.state.place.stuck
+    def is_in_doubt(self) -> bool:
+        """Whether a call is in doubt, also while the job is suspended or halted: it returns to that."""
+        place = self.state.place
+        while place.before is not None:
+            place = place.before
+        stuck = place.stuck
         return stuck is not None and stuck.kind is StuckKind.IN_DOUBT
 
     def _hold_notifications(

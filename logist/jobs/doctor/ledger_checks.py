@@ -13,7 +13,7 @@ from logist.core.history import fold
 from logist.core.model import Interaction, Kind
 from logist.core.money.budgets import NOTHING, BookedCall, Cost
 from logist.errors import Damaged, InvalidFile, LogistError
-from logist.jobs.base import budgets, job_reader
+from logist.jobs.base import budgets, call_limits, job_reader
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.doctor.backup import Backup
@@ -33,6 +33,17 @@ def find_ledger_problems(project: ProjectContext) -> Iterator[Finding]:
         budgets.list_budgets(project)
     except InvalidFile as error:
         yield invalid("budgets", f"{error.where}: {error.message}", error.fix)
+    for name, limit in project.budget_settings.budget.limits.items():
+        if limit.provider is not None:
+            where = f"budget.limits.{name}.provider"
+            try:
+                call_limits.require_known_provider(project.budget_settings, limit.provider, where)
+            except InvalidFile as error:  # steps go on: the provider may be in the config of another project
+                yield warning("budgets", f"{where}: {error.message}; it limits nothing", error.fix)
+    try:
+        call_limits.list_call_rates(project.budget_settings)
+    except InvalidFile as error:
+        yield invalid("rate limits", f"{error.where}: {error.message}", error.fix)
     ledger = budgets.open_ledger(project)
     if not ledger.exists():
         return

@@ -31,7 +31,7 @@ from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.store.job_index import IndexUnusable, JobFilter, JobIndex
 from logist.store.listing import Glance, read_glances
-from logist.store.provider_wait import SHOW_BUDGETS, USED_UP, ProviderWait, read_wait
+from logist.store.provider_wait import USED_UP, ProviderWait, read_wait
 from logist.store.snooze import read_snooze
 
 MOST_HISTORY = 2_000_000
@@ -210,7 +210,7 @@ def _build_item(
         waits = _describe_provider(job_id, wait)
         exit_code = ProviderError.exit_code
     elif wait is not None and wait.budget and wait.reason == USED_UP and now < wait.began + wait.pause:
-        waits = waiting.Waiting(waiting.BUDGET, wait.message, SHOW_BUDGETS, SHOW_BUDGETS)
+        waits = waiting.Waiting(waiting.BUDGET, wait.message, wait.budget_command, wait.budget_command)
         exit_code = advice.exit_code("HALTED_COST")
     elif stopped is not None:
         waits = stopped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from logist.core.model import (
     Interaction,
     Kind,
     Observed,
+    State,
 )
 from logist.core.model.commands import RecoverCommand
 from logist.core.step import step
@@ -254,6 +255,15 @@ def _nothing_to_record_error(session: Session, got: ask_files.Collected, *, unse
     )
 
 
+class StoppedAndRecorded(Stopped):
+    """Ctrl-C ended the agent, and what is known of its work was recorded: a `logist run` adds that to its sums."""
+
+    def __init__(self, message: str, *, fix: str, state: State, entries: Sequence[Interaction]) -> None:
+        super().__init__(message, fix=fix)
+        self.state = state
+        self.entries = tuple(entries)
+
+
 def _interrupted_error(session: Session, entries: list[Interaction], *, was_unavailable: bool) -> Stopped:
     job_id, place = session.job.id, session.state.place
     if was_unavailable:
@@ -263,7 +273,8 @@ def _interrupted_error(session: Session, entries: list[Interaction], *, was_unav
         return Stopped("stopped before a request was sent", fix=next_command(session.state, job_id))
     message = f"stopped; results so far are recorded: {job_id} is now {place.status}"
     reason = f" ({session.state.reason})" if session.state.reason else ""
-    return Stopped(message + reason, fix=next_command(session.state, job_id))
+    fix = next_command(session.state, job_id)
+    return StoppedAndRecorded(message + reason, fix=fix, state=session.state, entries=entries)
 
 
 def record_answer(

@@ -24,7 +24,7 @@ from logist.agents.clients.answers import Tokens
 from logist.agents.gate import paid_exchange, program_connection, spend_gate
 from logist.agents.gate.recorder import GateEnd, GateRefusal
 from logist.core.model import ErrorKind
-from logist.errors import StorageError
+from logist.errors import InvalidFile, StorageError
 from logist.store import files
 from tests.endpoint import Endpoint
 from tests.raw_server import END, Authority, Piece, Proxy, RawServer
@@ -327,6 +327,92 @@ def test_a_key_in_an_error_is_hidden(tmp_path: Path) -> None:
     assert failure is not None
     assert KEY not in failure.error.message
     assert KEY.encode() not in bench.recorder.read_stream()
+
+
+def test_a_key_that_arrives_in_pieces_is_hidden(tmp_path: Path) -> None:
+    said = f'{{"error": {{"message": "bad key {KEY}!"}}}}'.encode()
+    cut = said.index(KEY.encode()) + 5
+    head = b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nx-request-id: " + KEY.encode()
+    chunks = [b"%x\r\n%s\r\n" % (len(each), each) for each in (said[:cut], said[cut:])]
+    answer = head + b"\r\ntransfer-encoding: chunked\r\n\r\n" + b"".join(chunks) + b"0\r\n\r\n"
+    with RawServer(answer) as server, open_gate(server.url, tmp_path) as bench:
+        got = bench.ask("chat")
+    assert got.json["error"]["message"] == "bad key ***!"
+    assert KEY not in str(got.headers)
+    assert KEY.encode() not in bench.recorder.read_stream()
+
+
+def test_a_header_that_can_not_be_passed_on_is_left_out(tmp_path: Path) -> None:
+    head = "content-type: application/json\r\nx-request-id: \N{SNOWMAN}\r\nrequest-id: r1\r\n".encode()
+    with RawServer(whole(PLAIN, head)) as server, open_gate(server.url, tmp_path) as bench:
+        got = bench.ask("chat")
+    assert (got.body, got.headers["request-id"]) == (PLAIN, "r1")
+    assert "x-request-id" not in got.headers
+
+
+@pytest.mark.parametrize("status", [b"101 Switching Protocols", b"304 Not Modified", b"999 Odd"])
+def test_a_status_that_programs_would_misread_is_not_passed_on(tmp_path: Path, status: bytes) -> None:
+    with (
+        RawServer(whole(b"", b"upgrade: x\r\nconnection: upgrade\r\n", status)) as server,
+        open_gate(server.url, tmp_path) as bench,
+    ):
+        got = bench.ask("chat")
+    assert got.status in (400, 502)
+    assert got.json["error"]["message"]
+
+
+def test_an_empty_success_has_no_answer(tmp_path: Path) -> None:
+    with (
+        RawServer(b"HTTP/1.1 204 No Content\r\n\r\n") as server,
+        open_gate(server.url, tmp_path) as bench,
+    ):
+        assert bench.ask("chat", stream=True).status == 204
+    assert describe_failure(bench.recorder.ends[1])[1]
+
+
+def test_an_endless_error_is_cut(tmp_path: Path) -> None:
+    chunk = b"10000\r\n%s\r\n" % (b"x" * 0x10000)
+    head = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n"
+    size = paid_exchange.LONGEST_HELD
+    with (
+        RawServer((head + chunk * (size // 0x10000 + 2), END)) as server,
+        open_gate(server.url, tmp_path) as bench,
+    ):
+        assert len(bench.ask("chat").body) == size
+
+
+def test_an_endless_stream_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paid_exchange, "LONGEST_STREAM", 100_000)
+    with (
+        RawServer(sse(stream_of(*[chat_event("x")] * 5000))) as server,
+        open_gate(server.url, tmp_path) as bench,
+    ):
+        with pytest.raises(http.client.IncompleteRead):
+            bench.ask("chat", stream=True)
+        assert describe_failure(bench.recorder.wait_for_end()) == (ErrorKind.TRANSIENT, True)
+    assert len(bench.recorder.read_stream()) <= 100_000
+
+
+def test_a_proxy_that_can_not_be_used_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "nonsense://127.0.0.1:1")
+    with (
+        pytest.raises(InvalidFile, match="can't use the proxy of the environment"),
+        open_gate("http://127.0.0.1:1/v1", tmp_path),
+    ):
+        pass
+
+
+def test_certificates_that_can_not_be_read_are_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+    with (
+        pytest.raises(InvalidFile, match="can't read the certificates in SSL_CERT_FILE"),
+        open_gate("https://127.0.0.1:1/v1", tmp_path),
+    ):
+        pass
 
 
 def test_a_redirect_is_not_followed_nor_passed_on(tmp_path: Path) -> None:
@@ -712,7 +798,7 @@ def test_an_old_program_gets_a_stream_that_ends_with_the_connection(tmp_path: Pa
 
 
 def test_many_programs_at_once(tmp_path: Path) -> None:
-    """Each answer goes to its own request; connections above the limit are closed."""
+    """Each answer goes to its own request; connections above the limit are closed, if none is idle."""
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
         results: list[bool] = []
 
@@ -729,11 +815,11 @@ def test_many_programs_at_once(tmp_path: Path) -> None:
         assert results == [True] * 48
         assert len(bench.recorder.ends) == 48
         with ExitStack() as stack:
-            idle = [stack.enter_context(bench.open_raw()) for _ in range(spend_gate.MOST_CONNECTIONS)]
-            until(lambda: len(bench.gate._open) == spend_gate.MOST_CONNECTIONS)
+            for _ in range(spend_gate.MOST_CONNECTIONS):
+                stack.enter_context(bench.open_raw()).sendall(b"GET /v1/models HTTP/1.1\r\n")
+            until(lambda: len(bench.gate._open) == spend_gate.MOST_CONNECTIONS and not bench.gate._idle)
             with bench.open_raw() as one_more:
                 assert receive_all(one_more) == b""
-            assert len(idle) == spend_gate.MOST_CONNECTIONS
         until(lambda: not bench.gate._open)
         assert bench.ask("chat").status == 200
 
@@ -764,6 +850,22 @@ def test_headers_of_the_program_that_matter_are_forwarded(tmp_path: Path) -> Non
         "te",
         "authorization",
     } & set(sent)
+
+
+@pytest.mark.parametrize("more", [{}, {"context_window": 1_000_000}])
+def test_a_longer_context_is_asked_for_only_if_the_model_has_one(tmp_path: Path, more: Json) -> None:
+    given = {"anthropic-beta": "context-1m-2025-08-07, files-api-2025-04-14"}
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path, **more) as bench:
+        bench.send("POST", PATHS["messages"], json.dumps(BODIES["messages"]).encode(), given)
+    wanted = given["anthropic-beta"] if more else "files-api-2025-04-14"
+    assert endpoint.requests[0]["headers"]["anthropic-beta"] == wanted
+
+
+def test_a_query_can_not_change_the_request(tmp_path: Path) -> None:
+    query = f"?alt=sse&fields=candidates&%6Bey={TOKEN}&generationConfig.candidateCount=8&$alt=proto&beta=true"
+    with RawServer(whole(PLAIN)) as server, open_gate(server.url, tmp_path) as bench:
+        bench.ask("chat", path=PATHS["chat"] + query)
+    assert server.asked[0].line.split()[1] == "/v1/chat/completions?alt=sse&beta=true"
 
 
 @pytest.mark.parametrize("form", ["messages", "gemini", "chat"])
@@ -862,6 +964,14 @@ def test_two_gates_have_two_ports_and_no_other_server_gets_one(tmp_path: Path) -
 def listen_at(other: socket.socket, port: int) -> None:
     other.bind(("127.0.0.1", port))
     other.listen()
+
+
+def test_a_program_may_forget_to_close_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spend_gate, "MOST_CONNECTIONS", 4)
+    with ExitStack() as kept, Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
+        for _ in range(12):
+            connection = kept.enter_context(closing(bench.connect()))
+            assert send(connection, "POST", PATHS["chat"], json.dumps(BODIES["chat"]).encode()).status == 200
 
 
 def test_the_gate_listens_only_on_this_machine(tmp_path: Path) -> None:

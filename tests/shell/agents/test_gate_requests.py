@@ -89,7 +89,7 @@ def test_thinking_stays_below_a_lowered_limit() -> None:
     assert forwarded(wanted, 2000)["thinking"]["budget_tokens"] == 1024
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, "100", True, [], {}])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "100", True, [], {}, 10**10])
 def test_a_limit_that_is_no_number_is_refused(value: Any) -> None:
     assert "`max_tokens` must be a whole number" in refusal("chat", {"max_tokens": value})
 
@@ -115,6 +115,10 @@ def test_only_the_model_of_the_step_passes(form: str) -> None:
         ("chat", {"n": "2"}, "`n`"),
         ("chat", {"models": ["real", "dear"]}, "`models`"),
         ("chat", {"web_search_options": {"search_context_size": "high"}}, "billed per use"),
+        ("chat", {"web_search_options": {}}, "billed per use"),
+        ("chat", {"search_parameters": {}}, "billed per use"),
+        ("chat", {"enable_search": True}, "billed per use"),
+        ("chat", {"preset": "cheap"}, "other models may answer"),
         ("chat", {"plugins": [{"id": "web"}]}, "billed per use"),
         ("chat", {"search_parameters": {"mode": "auto"}}, "billed per use"),
         ("chat", {"modalities": ["text", "audio"]}, "only text"),
@@ -125,6 +129,7 @@ def test_only_the_model_of_the_step_passes(form: str) -> None:
         ("chat", {"tools": ["x"]}, "`tools` must be a list"),
         ("chat", {"stream": "yes"}, "`stream` must be"),
         ("responses", {"background": True}, "`background`"),
+        ("responses", {"prompt": {"id": "pmpt_1"}}, "`prompt`"),
         ("responses", {"tools": [{"type": "web_search"}]}, "runs at the provider"),
         ("responses", {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]}, "runs at"),
         ("responses", {"tools": [{"type": "mcp", "server_url": "https://x"}]}, "runs at the provider"),
@@ -162,6 +167,8 @@ def test_what_may_cost_more_than_its_tokens_is_refused(form: str, more: Json, ab
             {"tools": [{"type": "function", "name": "f"}, {"type": "local_shell"}, {"type": "custom"}]},
         ),
         ("responses", {"background": False, "store": False, "include": ["reasoning.encrypted_content"]}),
+        ("responses", {"input": [{"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAAA"}]}),
+        ("messages", {"mcp_servers": [], "container": None}),
         (
             "messages",
             {"tools": [{"name": "f", "input_schema": {}}, {"type": "bash_20250124", "name": "bash"}]},
@@ -326,6 +333,12 @@ def test_images_in_results_of_tools_count() -> None:
     assert read("gemini", with_content("gemini", parts)).describe().input_tokens > IMAGE_TOKENS
 
 
+def test_a_message_that_calls_itself_an_image_counts_with_all_in_it() -> None:
+    url = {"type": "image_url", "image_url": {"url": "https://x/y.png"}}
+    body = {"messages": [{"role": "user", "type": "image_url", "content": [url] * 3}]}
+    assert read("chat", body).describe().input_tokens > 3 * IMAGE_TOKENS
+
+
 def test_what_only_looks_like_an_image_counts_as_text() -> None:
     """The input of a tool is the model's text; a long one must not pass for a cheap image."""
     call = [{"type": "tool_use", "id": "t", "name": "f", "input": IMAGES["messages"][0]}]
@@ -344,8 +357,18 @@ def test_a_file_counts_as_all_that_the_model_can_read(form: str) -> None:
     [
         ("responses", {"previous_response_id": "resp_1"}),
         ("responses", {"conversation": "conv_1"}),
-        ("responses", {"prompt": {"id": "p"}}),
         ("responses", {"input": [{"type": "item_reference", "id": "i"}]}),
+        ("responses", {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}),
+        ("responses", {"input": [{"type": "web_search_call", "id": "ws_1", "status": "completed"}]}),
+        ("chat", {"extra_body": {"google": {"cached_content": "cachedContents/1"}}}),
+        ("gemini", {"contents": {"parts": {"file_data": {"mime_type": "application/pdf", "file_uri": "x"}}}}),
+        (
+            "gemini",
+            with_content(
+                "gemini",
+                [{"function_response": {"parts": [{"file_data": {"mime_type": "application/pdf"}}]}}],
+            ),
+        ),
         ("responses", {"input": [{"type": "compaction", "encrypted_content": "x"}]}),
         ("gemini", {"cachedContent": "cachedContents/1"}),
         ("gemini", {"cached_content": "cachedContents/1"}),
@@ -362,6 +385,7 @@ def test_what_the_provider_has_stored_counts_as_all_that_the_model_can_read(form
     [
         ("chat", {"type": "input_audio", "input_audio": {"data": "A", "format": "wav"}}),
         ("responses", {"type": "input_audio", "input_audio": {}}),
+        ("chat", {"type": "text", "text": "x", "audio": {"id": "audio_1"}}),
         ("gemini", {"inlineData": {"mimeType": "audio/wav", "data": "A"}}),
         ("gemini", {"file_data": {"mime_type": "video/mp4", "file_uri": "https://x"}}),
     ],

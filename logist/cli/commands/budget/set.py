@@ -11,6 +11,7 @@ from logist.cli.options import Amount, json_option
 from logist.cli.shell_values import complete_model
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText
 from logist.config.environment import Environment
+from logist.core.money.amounts import format_money, to_microcents
 from logist.errors import InvalidFile, LogistError, UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def set_(environment: Environment, /, name: str, user: bool, dry_run: bool, **op
         value["cost"] = int(value["cost"])
     if "model" in given:
         _require_known_model(environment, given["model"])
+    if "provider" in given:
+        _require_known_provider(environment, given["provider"])
     change = change_key(file, key, value, dry_run=dry_run)
     data = {
         "file": str(change.file),
@@ -84,8 +87,19 @@ def _require_known_model(environment: Environment, name: str) -> None:
         raise UsageError(error.message, where="--model", fix=error.fix) from error
 
 
+def _require_known_provider(environment: Environment, name: str) -> None:
+    from logist.cli import context
+    from logist.jobs.base.call_limits import require_known_provider
+
+    try:
+        require_known_provider(context.load_current_settings(environment).settings, name, "--provider")
+    except InvalidFile as error:
+        raise UsageError(error.message, where=error.where, fix=error.fix) from error
+
+
 def _format_change(change: ConfigChange, name: str, value: dict[str, Any], *, dry_run: bool) -> list[Line]:
-    text = ", ".join(f"{field} {amount}" for field, amount in value.items())
+    shown = {**value, "cost": format_money(to_microcents(value["cost"]))} if "cost" in value else value
+    text = ", ".join(f"{field} {amount}" for field, amount in shown.items())
     if not change.changes_file:
         return [f"budget {name} is already: {text}"]
     place = f"dry run, file not written: {change.file}" if dry_run else f"file: {change.file}"

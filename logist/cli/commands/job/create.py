@@ -190,6 +190,7 @@ def _create_job(
         *make_warnings(created.merge_warnings, "unchecked_merge"),
         *context.warn_unused_permissions(environment),
         *context.note_outside_project(environment, jobs_dir, job_id),
+        *context.warn_unknown_models(project, [spec.model]),
         *context.warn_untrusted(project),
     )
     return Output(data, lines, diagnostics)
@@ -217,6 +218,7 @@ def _create_batch(
         *make_warnings(created.merge_warnings, "unchecked_merge"),
         *context.warn_unused_permissions(environment),
         *context.note_outside_project(environment, jobs_dir, ids[0]),
+        *context.warn_unknown_models(project, batch.models),
         *context.warn_untrusted(project),
     )
     rows = [

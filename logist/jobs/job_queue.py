@@ -762,18 +762,18 @@ def _run_one(
             ),
             None,
         )
-    except Refused:
-        # A killed command has recorded the end, and left only the files of the request, which this step has removed.
-        state = load_session(quiet, project.open_job(job_id)).state
-        if state.status not in TERMINAL:
-            raise
-        return EndedJob(job_id, CommandResult(job_id, state, exit_code=advice.exit_code(state.status)), None)
     except (Busy, family.SetAside) as error:
         if event_log.is_on():
             with event_log.about_job(job_id):
                 event_log.report(events.JobSkipped(error.message))
         project.say(f"{job_id}: skipped: {error.message}")
         return EndedJob(job_id, None, None)
+    except Refused:
+        # A killed command has recorded the end, and left only the files of the request, which this step has removed.
+        state = load_session(quiet, project.open_job(job_id)).state
+        if state.status not in TERMINAL or state.merge == "due":
+            raise
+        return EndedJob(job_id, CommandResult(job_id, state, exit_code=advice.exit_code(state.status)), None)
 
 
 def _collect_end(future: Future[EndedJob], job_id: str) -> EndedJob:

@@ -304,6 +304,15 @@ def test_the_forms_of_a_name_are_about_the_same() -> None:
     assert ranked(Task("Parser and lexer"), files) == ["tests/test_tokenizers.py", "tokenize.py"]
 
 
+def test_files_are_counted_by_their_rounded_scores() -> None:
+    report = RankingReport(
+        {"below": 0.4999994, "rounded": 0.4999996, "at": 0.5, "far": 0.3, "listed": 5.0}, floor=0.5
+    )
+    assert report.count_from_floor({"listed"}) == 2
+    assert [path for path, score in report.scores.items() if score < report.floor] == ["below", "far"]
+    assert [report.get_score(path) for path in ("rounded", "missing")] == [0.5, 0.0]
+
+
 def test_the_points_and_factors_of_a_file_make_up_its_score() -> None:
     files = {
         "parser.py": "def parser(): lexer",

@@ -56,12 +56,13 @@ class SearchReport:
 
     def count_below_limit(self) -> int:
         """Return how many files are worth listing, but are more than the limit."""
-        return sum(score >= self.ranking.floor for score in self._list_unlisted_scores())
+        return self.ranking.count_from_floor(self._list_chosen_paths())
 
     def count_below_floor(self) -> int:
         """Return how many files have a word of the task, but a score that is too low."""
-        return sum(score < self.ranking.floor for score in self._list_unlisted_scores())
+        chosen = self._list_chosen_paths()
+        scored = self.ranking.exact_scores
+        return len(scored) - len(chosen & scored.keys()) - self.ranking.count_from_floor(chosen)
 
-    def _list_unlisted_scores(self) -> list[float]:
-        listed = {each.file.path for each in self.chosen}
-        return [score for path, score in self.ranking.scores.items() if path not in listed]
+    def _list_chosen_paths(self) -> set[str]:
+        return {each.file.path for each in self.chosen}

@@ -17,7 +17,14 @@ from operator import add, mul, not_
 from logist.core.relevance.kinds import FileKind, name_subject
 from logist.core.relevance.occurrences import MANY
 from logist.core.relevance.past_commits import Vote
-from logist.core.relevance.ranking_report import Factor, RankedWord, RankingReport, WordPoints
+from logist.core.relevance.ranking_report import (
+    ROUNDING,
+    Factor,
+    RankedWord,
+    RankingReport,
+    WordPoints,
+    round_score,
+)
 from logist.core.relevance.words import Focus, Keyword, split_name
 from logist.quick_dataclass import dataclass
 
@@ -281,8 +288,8 @@ def rank_files(
     best = _choose_best_files(weigh_files(likely), most)
     if report is not None:
         weighed |= weigh_files({*likely, *speakers})
-        report.scores = {path: round(score, 6) for path, score in weighed.items()}
-        report.floor = LEAST * max(report.scores.values(), default=0.0)
+        report.exact_scores = weighed
+        report.floor = LEAST * round_score(max(weighed.values(), default=0.0))
         report.words = worth.list_words()
         report.list_factors = lambda path: _list_factors(files[path], focus, in_place=path.startswith(places))
 
@@ -334,13 +341,11 @@ def _list_factors(kind: FileKind, focus: Focus, *, in_place: bool) -> list[Facto
 def _choose_best_files(weighed: Mapping[str, float], most: int) -> list[tuple[float, str]]:
     """Return negated scores with their files, best first."""
     # Only what can be among the best is rounded and compared by path, too.
-    least = min(nlargest(most, weighed.values()), default=0.0) - _ROUNDING
-    return nsmallest(most, [(-round(score, 6), path) for path, score in weighed.items() if score >= least])
+    least = min(nlargest(most, weighed.values()), default=0.0) - ROUNDING
+    return nsmallest(most, [(-round_score(score), path) for path, score in weighed.items() if score >= least])
 
 
 _WITH_DEFINITIONS = 100
-_ROUNDING = 1e-5
-"""More than rounding changes."""
 
 
 def _weigh_kind(kind: FileKind, focus: Focus) -> float:

@@ -59,7 +59,7 @@ def _explain_score(
     report: SearchReport, path: str, why: str, rank: int | None, *, is_listed: bool
 ) -> FileExplanation:
     ranking = report.ranking
-    score = ranking.scores.get(path, 0.0)
+    score = ranking.get_score(path)
     points = sorted(ranking.list_points(path), key=lambda each: -each.points) if score else ()
     factors = ranking.list_factors(path) if score else ()
     return FileExplanation(path, is_listed, why, rank, score, points, factors)
@@ -104,7 +104,7 @@ def _describe_missing(survey: Survey, path: str) -> str:
 
 def _explain_unlisted(root: Path, report: SearchReport, path: str, size: int) -> str:
     """Return what keeps a file of the workspace out of the list."""
-    kind, score, ranking = kinds.classify_file(path), report.ranking.scores.get(path, 0.0), report.ranking
+    kind, score, ranking = kinds.classify_file(path), report.ranking.get_score(path), report.ranking
     if not choosing.is_text(path):
         return "its name is not UTF-8"
     if kind.secret:

@@ -63,7 +63,7 @@ def describe_unsearched(found: FileSurvey) -> str:
     """Return a sentence that says which files were not searched for the words of a task; "" if all of them were."""
     numbers = Counter(found.noted.values())
     binary = secret = 0
-    for number_of_files, kind in found.count_kinds():
+    for number_of_files, kind in found.kind_counts:
         binary += 0 if kind.worth else number_of_files
         secret += number_of_files if kind.worth and kind.secret else 0
     sizes = found.list_searchable_sizes()

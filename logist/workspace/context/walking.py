@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import compress
@@ -94,13 +94,19 @@ class FileSurvey:
 
     @cached_property
     def _is_searchable(self) -> list[bool]:
-        usual = {id(kind) for _, kind in self.count_kinds() if kind.worth and not kind.secret}
-        return [each in usual for each in map(id, self.kinds)]
+        usual = {id(kind) for _, kind in self.kind_counts if kind.worth and not kind.secret}
+        return list(map(usual.__contains__, self._kind_ids))
 
-    def count_kinds(self) -> list[tuple[int, FileKind]]:
-        """Return how many files there are of each kind; a kind may occur several times."""
-        by_id = dict(zip(map(id, self.kinds), self.kinds, strict=True))  # to hash the fields takes longer
-        return [(number, by_id[each]) for each, number in Counter(map(id, self.kinds)).items()]
+    @cached_property
+    def kind_counts(self) -> list[tuple[int, FileKind]]:
+        """How many files there are of each kind; a kind may occur several times."""
+        ids = self._kind_ids
+        by_id = dict(zip(ids, self.kinds, strict=True))  # to hash the fields takes longer
+        return [(number, by_id[each]) for each, number in Counter(ids).items()]
+
+    @cached_property
+    def _kind_ids(self) -> list[int]:
+        return list(map(id, self.kinds))
 
 
 class _Ignoring(NamedTuple):
@@ -129,6 +135,8 @@ class _Rules:
 
     def choose_gate(self, prefix: str) -> NameGate:
         """Return the gate for a directory. `bin/*` would suspect every name, so it counts only in `bin/`."""
+        if not self._leads:
+            return self._usual_gate
         is_led = any(prefix.startswith(lead, start) for lead, start in self._leads)
         return self._gate if is_led else self._usual_gate
 
@@ -253,7 +261,9 @@ class _FileWalk:
             entries.sort(key=_GET_NAME)
             names.sort()
         suspects = set(names) if ignored else gate.find_suspects(names)
-        below = self._record_entries(entries, names, path, suspects, rules, ignored)
+        all_visible = not suspects and len(entries) <= MAX_IN_ONE and ".git" not in names
+        visible = entries if all_visible else self._iter_visible(entries, prefix, suspects, rules, ignored)
+        below = self._record_entries(visible, path, prefix)
         if not below:
             return
         if path.count("/") >= MAX_DEPTH:
@@ -264,50 +274,53 @@ class _FileWalk:
             # In the order of a scan, so that whole directories can be compared with the last checkpoint.
             self._enter_directories(descriptor, path, below, rules)
 
-    def _record_entries(
+    def _iter_visible(
         self,
         entries: Iterable[os.DirEntry[str]],
-        entry_names: Iterable[str],
-        path: str,
+        prefix: str,
         suspects: set[str],
         rules: _Rules,
         ignored: bool,
-    ) -> list[str]:
-        """Record the visible entries of a directory, and return the names of the directories among them.
-
-        `entry_names`: those of the entries; `suspects`: the names that the rules may hide.
-        """
-        prefix = f"{path}/" if path else ""
-        below: list[str] = []
-        names: list[str] = []
-        numbers: list[int] = []
+    ) -> Iterator[os.DirEntry[str]]:
+        """Yield the entries of a directory that are not hidden. `suspects`: the names that the rules may hide."""
         room = MAX_IN_ONE
-        regular, kind_bits = stat.S_IFREG, _KIND
-        for entry, name in zip(entries, entry_names, strict=True):
-            # Much of the time of a preview is spent in these lines.
-            directory = entry.is_dir(follow_symlinks=False)
+        for entry in entries:
+            name, directory = entry.name, entry.is_dir(follow_symlinks=False)
             if name == ".git":
                 continue
             if name in suspects and self._is_hidden(prefix + name, rules, directory, ignored):
                 self.found.unlisted = True
             elif directory:
-                below.append(name)
+                yield entry
             elif room > 0:
                 room -= 1
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue
-                mode = status.st_mode
-                if mode & kind_bits == regular and status.st_nlink == 1:
-                    names.append(name)
-                    numbers += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, mode)
-                elif mode & _KIND == stat.S_IFREG:
-                    self.found.noted[prefix + name] = SECOND_NAME
-                elif mode & _KIND == stat.S_IFLNK:
-                    self.found.noted[prefix + name] = LINK
+                yield entry
             else:
                 self.found.partial = True
+
+    def _record_entries(self, entries: Iterable[os.DirEntry[str]], path: str, prefix: str) -> list[str]:
+        """Record the visible entries of a directory, and return the names of the directories among them."""
+        below: list[str] = []
+        names: list[str] = []
+        numbers: list[int] = []
+        regular, kind_bits = stat.S_IFREG, _KIND
+        for entry in entries:
+            # Much of the time of a preview is spent in these lines.
+            if entry.is_dir(follow_symlinks=False):
+                below.append(entry.name)
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            mode = status.st_mode
+            if mode & kind_bits == regular and status.st_nlink == 1:
+                names.append(entry.name)
+                numbers += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, mode)
+            elif mode & kind_bits == regular:
+                self.found.noted[prefix + entry.name] = SECOND_NAME
+            elif mode & kind_bits == stat.S_IFLNK:
+                self.found.noted[prefix + entry.name] = LINK
         self.columns.add_directory(path, names, numbers)
         return below
 

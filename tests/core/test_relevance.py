@@ -12,7 +12,7 @@ import pytest
 
 from logist.core.relevance import Task, kinds
 from logist.core.relevance.mentions import MANY_DIRECTORIES, find_mentions
-from logist.core.relevance.occurrences import count_definitions, make_finder
+from logist.core.relevance.occurrences import CodeNames, count_definitions, make_finder
 from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
 from logist.core.relevance.ranking import Names, Texts, rank_files
 from logist.core.relevance.ranking_report import RankingReport
@@ -232,7 +232,9 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
         texts,
         files={path: kinds.classify_file(path) for path in files},
         searched=len(files),
-        find_definitions=lambda paths: {path: count_definitions(data[path], wanted) for path in paths},
+        find_definitions=lambda paths: {
+            path: count_definitions(data[path], CodeNames(wanted)) for path in paths
+        },
         **{"most": 10, **more},
     )
     return [one.path for one in found]
@@ -542,8 +544,8 @@ def test_a_word_is_counted_in_all_its_forms_and_not_inside_others(text: str, cou
 )
 def test_definitions_are_found_in_many_languages(line: str) -> None:
     wanted = find_keywords(Task("limit"))
-    assert count_definitions(f"x\n{line}\n".encode(), wanted) == [1]
-    assert count_definitions(f"x # {line}\n".encode(), wanted) == [0]
+    assert count_definitions(f"x\n{line}\n".encode(), CodeNames(wanted)) == [1]
+    assert count_definitions(f"x # {line}\n".encode(), CodeNames(wanted)) == [0]
 
 
 @pytest.mark.parametrize(
@@ -558,7 +560,7 @@ def test_definitions_are_found_in_many_languages(line: str) -> None:
 )
 def test_no_file_takes_long(text: bytes) -> None:
     began = time.process_time()
-    count_definitions(text, find_keywords(Task("limit")))
+    count_definitions(text, CodeNames(find_keywords(Task("limit"))))
     assert time.process_time() - began < 3
 
 

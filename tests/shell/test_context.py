@@ -517,7 +517,7 @@ def test_huge_files_and_binaries_are_not_searched(root: Path, monkeypatch: pytes
     assert paths(root, MARK) == ["small.txt"]
     files = survey(root).files
     with safe_open.open_root(root) as top:
-        chosen = searching.choose_files(files, lambda path: 1.0)
+        chosen = searching.choose_files(files, files, lambda path: 1.0)
         texts = searching.count_words(top, files, chosen, find_keywords(Task(MARK)))
     assert sorted(chosen) == ["late.txt", "noise.txt", "small.txt"]
     assert sorted(path for path in chosen if texts.count_in(path)) == ["late.txt", "small.txt"]

@@ -169,7 +169,7 @@ def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, di
     workspace = project.open_workspace(project.words)
     survey = workspace.survey_files((), project.start)
     known = find_unchanged_ids(workspace.git, survey.table) if ids is None else ids
-    chosen = searching.choose_files(survey.files, lambda path: 1.0)
+    chosen = searching.choose_files(survey.files, survey.files, lambda path: 1.0)
     with safe_open.open_root(project.root) as top:
         index = WordIndex(project.words)
         texts = searching.count_words(top, survey.files, chosen, KEYWORDS, KnownTexts(index, known))

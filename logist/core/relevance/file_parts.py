@@ -154,7 +154,7 @@ class _Hits:
     """For each line: how often it has each keyword, by the number of the keyword."""
     weights: Sequence[float]
     """The weight of each keyword in this file: a word in every other line says little about where to look."""
-    names: Mapping[int, set[int]]
+    names: Mapping[int, frozenset[int]]
     """By the first line of a definition: the keywords in its name."""
     named_lines: frozenset[int]
     """The lines that the task names."""
@@ -190,7 +190,7 @@ def _find_hits(file: _FileLines, matches: Matches) -> _Hits:
     return _Hits(by_line, weights, _find_names(file, matches.keywords), named_lines, columns)
 
 
-def _find_names(file: _FileLines, keywords: Sequence[Keyword]) -> dict[int, set[int]]:
+def _find_names(file: _FileLines, keywords: Sequence[Keyword]) -> dict[int, frozenset[int]]:
     names = CodeNames(keywords)
     inside = {definition.first: names.find_keywords(definition.name) for definition in file.definitions}
     return {first: numbers for first, numbers in inside.items() if numbers}

@@ -106,29 +106,41 @@ def _begins_word(data: bytes, place: int) -> bool:
 
 
 class CodeNames:
-    """Finds keywords in names of code: as one of its words, or as all of them together."""
+    """Finds keywords in names of code: as one of its words, or as all of them together.
+
+    One object should serve many files, because the same names occur again and again.
+    """
 
     def __init__(self, keywords: Sequence[Keyword]) -> None:
+        self.keywords = keywords
+        self._known: dict[str, frozenset[int]] = {}
         self._numbers = {keyword.needle.replace("_", ""): number for number, keyword in enumerate(keywords)}
         self._may_match = re.compile("|".join(map(re.escape, self._numbers))).search
 
-    def find_keywords(self, name: str) -> set[int]:
-        """Return the numbers of the keywords in a name."""
+    def find_keywords(self, name: str) -> frozenset[int]:
+        """Return the numbers of the keywords in a name, each once."""
+        numbers = self._known.get(name)
+        if numbers is None:
+            numbers = self._known[name] = self._find_new(name)
+        return numbers
+
+    def _find_new(self, name: str) -> frozenset[int]:
         # A word begins with its stem. To split the name takes longer than this, and to compute the stems even longer.
         letters = name.lower().replace("_", "")
         if letters.isascii() and letters.isalpha() and self._may_match(letters) is None:
-            return set()
+            return frozenset()
         words = split_lowercase(name)
         joined = "".join(words)
         if self._may_match(joined) is None:
-            return set()
-        return {self._numbers[stem] for stem in (*map(stem_word, words), joined) if stem in self._numbers}
+            return frozenset()
+        return frozenset(
+            self._numbers[stem] for stem in (*map(stem_word, words), joined) if stem in self._numbers
+        )
 
 
-def count_definitions(data: bytes, keywords: Sequence[Keyword]) -> list[int]:
+def count_definitions(data: bytes, names: CodeNames) -> list[int]:
     """Return for each keyword how many definitions (classes, functions, types, ...) have it in their name."""
-    counts = [0] * len(keywords)
-    names = CodeNames(keywords)
+    counts = [0] * len(names.keywords)
     for _, _, name in find_definitions(data):
         for number in names.find_keywords(name):
             counts[number] += 1

@@ -381,11 +381,12 @@ def _find_speakers(
             subject = subjects.get(brief)
             if subject is None:
                 subject = subjects[brief] = name_subject(brief)
-            sources.setdefault(subject, []).append(path)
+            if subject in about:
+                sources.setdefault(subject, []).append(path)
     return {
         path: about[subject]
         for subject, same in sources.items()
-        if subject in about and len(same) <= MOST_BELONGING
+        if len(same) <= MOST_BELONGING
         for path in same
     }
 

@@ -164,10 +164,13 @@ def _rank_files(
     wanted = find_keywords(task)
     if not wanted:
         return []
-    kind_by_path = {path: kind for path, kind in searchable_kinds.items() if path in files}
+    kind_by_path = searchable_kinds
+    if not files.keys() >= searchable_kinds.keys():
+        kind_by_path = {path: kind for path, kind in searchable_kinds.items() if path in files}
     name_index = Names(wanted)
     chosen = searching.choose_files(
-        {path: files[path] for path in kind_by_path},
+        files,
+        kind_by_path,
         lambda path: kind_by_path[path].worth + any(name_index.find_hits(path)),
     )
     searchable = frozenset(chosen)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, groupby
 
-from logist.core.relevance.occurrences import count_definitions
+from logist.core.relevance.occurrences import CodeNames, count_definitions
 from logist.core.relevance.ranking import Texts
 from logist.core.relevance.word_table import WordTableBuilder
 from logist.core.relevance.words import Keyword
@@ -29,13 +29,13 @@ _LONG_ID_BYTES = 32
 """In a repository with SHA-256."""
 
 
-def choose_files(files: Mapping[str, int], likely: Callable[[str], float]) -> list[str]:
-    """Return the paths to search, from files with their sizes.
+def choose_files(files: Mapping[str, int], paths: Iterable[str], likely: Callable[[str], float]) -> list[str]:
+    """Return those of the paths to search; `files`: their sizes.
 
     If there are too many, returns the likelier ones; of equally likely ones, the first level by level.
     """
-    small = [path for path, size in files.items() if 0 < size <= MAX_FILE_BYTES]
-    if sum(files[path] for path in small) > MAX_BYTES:
+    small = [path for path in paths if 0 < files[path] <= MAX_FILE_BYTES]
+    if sum(map(files.__getitem__, small)) > MAX_BYTES:
         equals: dict[float, list[str]] = {}
         for path in sorted(small, key=lambda path: (path.count("/"), path.split("/"))):
             equals.setdefault(likely(path), []).append(path)
@@ -99,9 +99,8 @@ def count_words(
     missing.pop(None, None)
     texts = Texts([{} for _ in keywords])
     numbers = _look_up_counts(texts, known.index, part_names, missing, keywords)
-    texts.contents = {
-        path: numbers[name] for path, name in zip(chosen, names, strict=True) if name in numbers
-    }
+    places = zip(chosen, map(numbers.get, names), strict=True)
+    texts.contents = {path: number for path, number in places if number is not None}
     new = sorted((path for path in chosen if path not in texts.contents), key=_get_directory)
     room = MOST_FOLDER_BYTES
     for part, paths, size in _iter_new_parts(top, files, new, known):
@@ -181,8 +180,9 @@ def find_definitions(
     top: int, files: Mapping[str, int], chosen: Sequence[str], keywords: Sequence[Keyword]
 ) -> Iterator[tuple[str, Sequence[int]]]:
     """Yield for each chosen file how many of its definitions have each keyword in their name."""
+    names = CodeNames(keywords)
     for path, data in _read_texts(top, files, sorted(chosen, key=_get_directory)):
-        yield path, count_definitions(data, keywords)
+        yield path, count_definitions(data, names)
 
 
 def _read_texts(top: int, files: Mapping[str, int], chosen: Sequence[str]) -> Iterator[tuple[str, bytes]]:

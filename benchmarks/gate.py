@@ -37,6 +37,8 @@ from logist.store import JobDir, inflight
 TOKEN = "benchmark"
 PIECES = 50
 """Events of a short stream."""
+PACE = 0.005
+"""Seconds between two events of a stream as models send it: about 200 tokens a second."""
 WARM_UP = 10
 """Requests before those that are measured."""
 PATH = "/v1/chat/completions"
@@ -60,7 +62,7 @@ PLAIN = json.dumps(
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Answers at once; `megabytes` in the request makes the stream that long."""
+    """Answers at once; `megabytes` in the request makes the stream that long, `pace` waits before each event."""
 
     protocol_version = "HTTP/1.1"
 
@@ -87,6 +89,8 @@ class Answering(BaseHTTPRequestHandler):
         count = megabytes * 1_000_000 // len(piece) if megabytes else PIECES
         block = 200 if megabytes else 1
         for _ in range(0, count, block):
+            if "pace" in body:
+                time.sleep(body["pace"])
             data = piece * block
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(END), END))
@@ -282,11 +286,16 @@ def main() -> None:
                 "CPU of the gate",
             ]
         ]
-        for label, more in (("plain", {}), (f"stream of {PIECES} events", {"stream": True})):
+        for label, more in (
+            ("plain", {}),
+            (f"stream of {PIECES} events", {"stream": True}),
+            (f"the same, one in {PACE * 1000:.0f} ms", {"stream": True, "pace": PACE}),
+        ):
             data = json.dumps(body | more).encode()
             for records, is_durable in (("in memory", False), ("durable", True)):
                 gate = start_gate(server.port, place, is_durable=is_durable)
-                rows.append([label, records, *compare(gate, server.port, data, given.runs)])
+                runs = given.runs // 5 if "pace" in more else given.runs
+                rows.append([label, records, *compare(gate, server.port, data, runs)])
         table(rows)
         long = json.dumps(body | {"stream": True, "megabytes": given.megabytes}).encode()
         print(measure_long_stream(server.port, place, long, given.megabytes))

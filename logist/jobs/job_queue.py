@@ -59,6 +59,8 @@ Damage comes first, then what a person has to decide; last what can wait.
 """
 
 
+LEAST_WAITING = 30
+"""An index is made for so many jobs if some wait for others: without it, each job that ends lets all of them be read again."""
 MOST_LISTED = 100
 """How many ready jobs are looked up in the index at once."""
 LISTED_SECONDS = 1.0
@@ -695,7 +697,9 @@ class ReadyJobs:
 
     def _read_list(self, begun: Container[str], *, refresh: bool, most: int | None = MOST_LISTED) -> None:
         with suppress(IndexUnusable):
-            index = JobIndex.open_for_many(str(self._project.jobs_dir))
+            index = JobIndex.open_for_many(
+                str(self._project.jobs_dir), LEAST_WAITING if self._awaited else None
+            )
             if index is not None:
                 if refresh or not index.is_complete():
                     index.refresh()

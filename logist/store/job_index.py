@@ -402,11 +402,11 @@ class JobIndex:
         return index
 
     @classmethod
-    def open_for_many(cls, jobs_dir: str) -> JobIndex | None:
-        """Open the index, or make it if there are many jobs; None if there are few, and no index."""
+    def open_for_many(cls, jobs_dir: str, least: int | None = None) -> JobIndex | None:
+        """Open the index, or make it if there are at least so many jobs (LEAST_JOBS); None if there are fewer, and no index."""
         if (index := cls.open(jobs_dir)) is not None:
             return index
-        return cls.make(jobs_dir) if len(list_job_ids(jobs_dir)) >= LEAST_JOBS else None
+        return cls.make(jobs_dir) if len(list_job_ids(jobs_dir)) >= (least or LEAST_JOBS) else None
 
     def __del__(self) -> None:
         self._database.close()

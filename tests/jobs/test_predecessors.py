@@ -51,6 +51,24 @@ def b(bench: MakeBench) -> Bench:
     return b
 
 
+def test_a_run_makes_an_index_for_fewer_jobs_if_some_wait(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise all jobs that wait would be read again at the end of each job."""
+    monkeypatch.setattr(job_queue, "LEAST_WAITING", 2)
+    assert run_all(b) == ["first SUCCESS", "second SUCCESS"]
+    assert JobIndex.open(str(b.project.jobs_dir)) is not None
+
+
+def test_a_run_makes_no_index_for_few_jobs_that_wait_for_none(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_queue, "LEAST_WAITING", 2)
+    b = bench([answer()])
+    for job_id in ("a", "b"):
+        b.create(job_id, **ALONE)
+    assert run_all(b) == ["a SUCCESS", "b SUCCESS"]
+    assert JobIndex.open(str(b.project.jobs_dir)) is None
+
+
 @pytest.mark.parametrize("is_indexed", [False, True])
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_a_run_takes_jobs_after_their_predecessors(bench: MakeBench, parallel: int, is_indexed: bool) -> None:

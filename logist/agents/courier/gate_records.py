@@ -94,6 +94,7 @@ class GateRecords:
         self.job, self.ask, self.ledger, self.secrets, self.progress = job, ask, ledger, secrets, progress
         self.rates = rates
         self.folder = job.inflight / inflight.GATE
+        self._jobs_dir = Path(os.path.realpath(job.path)).parent
         self.usage = NOTHING
         """Of all requests that have ended."""
         self.count = 0
@@ -244,8 +245,8 @@ class GateRecords:
         if changed is not None:
             self.ledger, self.rates = changed
         # One lock for all jobs of the family, from reading what is left until the request is on disk.
-        with shared_limits.reserve_shared_limits(self._jobs_dir(), self.job.id, above) as shared:
-            if shared_limits.is_dropped(self._jobs_dir(), self.job.id, above):
+        with shared_limits.reserve_shared_limits(self._jobs_dir, self.job.id, above) as shared:
+            if shared_limits.is_dropped(self._jobs_dir, self.job.id, above):
                 return self._end_run("shared_limit", f"{above} no longer waits for this job")
             room = _Room(
                 self.ask.allowance_microcents,
@@ -380,9 +381,6 @@ class GateRecords:
 
     def _sum_reserved(self) -> int:
         return sum(each.reserved_microcents or 0 for each in self._open.values())
-
-    def _jobs_dir(self) -> Path:
-        return Path(os.path.realpath(self.job.path)).parent
 
     def find_run_error(self) -> TransportError | None:
         """Return the limit that ended the run; None without one."""

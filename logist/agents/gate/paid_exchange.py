@@ -391,14 +391,20 @@ def _hide_secret(pieces: Iterator[bytes], secret: bytes) -> Iterator[bytes]:
     held = b""
     for piece in pieces:
         data = (held + piece).replace(secret, b"***") if secret else piece
-        begun = next(
-            (n for n in range(min(len(secret) - 1, len(data)), 0, -1) if secret.startswith(data[-n:])), 0
-        )
+        begun = _find_beginning(data, secret)
         held = data[len(data) - begun :]
         if data := data[: len(data) - begun]:
             yield data
     if held:
         yield held
+
+
+def _find_beginning(data: bytes, secret: bytes) -> int:
+    """Return how many bytes at the end of the data may be the beginning of the secret."""
+    place = data.find(secret[:1], max(0, len(data) - len(secret) + 1)) if secret else -1
+    while place >= 0 and not secret.startswith(data[place:]):
+        place = data.find(secret[:1], place + 1)
+    return len(data) - place if place >= 0 else 0
 
 
 def _write(file: int, data: bytes) -> None:

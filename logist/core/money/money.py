@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from logist.core.model import Model, PriceTier, Usage
@@ -180,11 +181,16 @@ def _convert_prices(prices: Model | PriceTier, above: int) -> _Tier | None:
     cached = fresh if prices.cached_price is None else prices.cached_price
     cache_write = fresh if prices.cache_write_price is None else prices.cache_write_price
     reasoning = output if prices.reasoning_price is None else prices.reasoning_price
-    every = (fresh, cached, cache_write, output, reasoning)
+    return _make_tier(above, (fresh, cached, cache_write, output, reasoning))
+
+
+@lru_cache(maxsize=256)
+def _make_tier(above: int, prices: tuple[float | None, ...]) -> _Tier | None:
+    """Return exact prices; remembered, because each request of a gate needs them several times."""
     from fractions import Fraction  # noqa: PLC0415 - see above
 
-    exact = [Fraction(str(price)) * 100 for price in every if price is not None and math.isfinite(price)]
-    return _Tier(above, *exact) if len(exact) == len(every) else None
+    exact = [Fraction(str(price)) * 100 for price in prices if price is not None and math.isfinite(price)]
+    return _Tier(above, *exact) if len(exact) == len(prices) else None
 
 
 def _find_highest_prices(model: Model, tokens: int) -> _Highest | None:

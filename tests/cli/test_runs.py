@@ -149,10 +149,9 @@ def test_a_running_run_and_a_killed_one(desk: Desk, server: Slow) -> None:
     assert (desk("runs", "show").err, latest(desk)["ended"]) == ("", "killed")
     server.go.release(9)
     assert desk("run", env=paid(desk)).code == 11
-    assert [row["ended"] for row in desk("runs", "list", "--json").json["data"]] == [
-        "nothing_ready",
-        "killed",
-    ]
+    # Runs that begin in the same second are listed in no particular order.
+    ends = {row["ended"] for row in desk("runs", "list", "--json").json["data"]}
+    assert ends == {"nothing_ready", "killed"}
     assert len(server.requests) == 2
     assert desk("doctor").code == 0
 

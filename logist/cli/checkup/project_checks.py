@@ -137,9 +137,19 @@ def _path(environment: Environment) -> str:
     return environment.build_child_environment().get("PATH", os.defpath)
 
 
+def _sandbox(project: ProjectContext) -> list[Finding]:
+    # Only agent programs use a gate, and to try it starts one more sandbox.
+    has_programs = bool(project.settings.agents or _list_installed_programs(_path(project.environment)))
+    return [describe_sandbox(sandbox.detect_sandbox(), sandbox.find_gate_problem() if has_programs else None)]
+
+
+def _list_installed_programs(path: str) -> list[str]:
+    return [name for name, program in PRESETS.items() if shutil.which(program.executable, path=path)]
+
+
 def describe_programs(path: str) -> Finding:
     """Report which of the known agent programs are installed."""
-    there = [name for name, program in PRESETS.items() if shutil.which(program.executable, path=path)]
+    there = _list_installed_programs(path)
     return Finding("agents", "ok", ", ".join(there) or "no agent program installed; models don't need one")
 
 
@@ -449,9 +459,7 @@ PROJECT_CHECKS: tuple[HealthCheck[ProjectContext], ...] = (
     HealthCheck("python", _python),
     HealthCheck("git", _git),
     HealthCheck("litellm", _litellm),
-    HealthCheck(
-        "sandbox", lambda project: [describe_sandbox(sandbox.detect_sandbox(), sandbox.find_gate_problem())]
-    ),
+    HealthCheck("sandbox", _sandbox),
     HealthCheck("agent programs", lambda project: [describe_programs(_path(project.environment))]),
     HealthCheck("home", _home),
     HealthCheck("jobs", lambda project: [_directory("jobs", project.jobs_dir, "")]),

@@ -22,7 +22,6 @@ from logist.core.money import amounts
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
-from logist.jobs.base.predecessors import find_unmet
 from logist.store.cleaned import build_removal_data
 from logist.store.listing import is_unpublished
 from logist.store.settled_state import load_settled_state
@@ -176,11 +175,20 @@ def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnosti
     return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
 
 
+def _find_unmet(jobs_dir: str, state: Any, job_id: str) -> list[Unmet]:
+    """Return the predecessors that the job must still wait for."""
+    if not state.get("after"):
+        return []
+    from logist.jobs.base.predecessors import find_unmet
+
+    return find_unmet(jobs_dir, state, job_id)
+
+
 def _build_data(chosen: str, folder: str, state: State, holder: State | None) -> State:
     resting = state["status"]
     is_asked = holder and resting in RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
     wait = glance.read_provider_wait(folder, state)
-    unmet = find_unmet(os.path.dirname(folder), state, chosen)
+    unmet = _find_unmet(os.path.dirname(folder), state, chosen)
     job_row = build_job_row(chosen, state, running=bool(is_asked), wait=wait and wait.to_json(), unmet=unmet)
     if (
         is_asked and holder and holder["courier_alone"]

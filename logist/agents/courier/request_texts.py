@@ -19,7 +19,7 @@ AROUND = 8192
 
 
 class RequestText(NamedTuple):
-    """A body as it is stored: a part of its own, between the beginning and the end of an earlier one."""
+    """A body as it is stored: a new part, between the beginning and the end of an earlier one."""
 
     text: str
     like: int | None = None

@@ -152,7 +152,7 @@ def name_call(ask_id: str, k: CallName) -> str:
 
 
 def name_gate_call(k: int) -> str:
-    """Return the name of request `k` of an agent program, in the place of the number of an exchange."""
+    """Return the name of request `k` of an agent program; other exchanges have a number."""
     return f"{_GATE_CALL}{k}"
 
 

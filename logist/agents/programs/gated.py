@@ -26,7 +26,7 @@ def build_gated_invocation(program: Program, run: Run, address: str, token: str)
     try:
         return program.invocation(gated)
     except InvalidFile:
-        # A provider with a format of its own may offer OpenAI's too, and the program has chosen that one. Then the name of
+        # A provider with another format may offer OpenAI's too, and the program has chosen that one. Then the name of
         # the provider must not suggest the other format at the new address.
         name = f"openai/{reach.strip_provider(run.model)}"
         return program.invocation(replace(gated, model=model.model_copy(update={"provider_model": name})))

@@ -175,7 +175,7 @@ def gather_after_edit(root: Path) -> None:
 
 
 def measure_command(source: Path, runs: int) -> float:
-    """Return the CPU seconds of `logist job preview` after an edit, in a process of its own."""
+    """Return the CPU seconds of `logist job preview` after an edit, in a new process."""
     task = TASK.title + ": " + TASK.prompt
     subprocess.run([*LOGIST, "init"], cwd=source, check=True, capture_output=True)
     (source / ".logist" / "roles" / "reader.yaml").write_text(ROLE)

@@ -134,7 +134,7 @@ class ProgramErrand:
         )
 
     def _open_gate(self, provider: Provider) -> GatedRun:
-        """Open the gate; from now on, each request is a call of its own."""
+        """Open the gate; from now on, each request is reserved and booked separately."""
         if self.ledger is not None:
             with suppress(Damaged):  # the gate refuses the first request
                 self.ledger.release(1)

@@ -42,7 +42,7 @@ from logist.store.ledger import BudgetRefusal
 from logist.store.progress import Activity
 
 WAIT_SECONDS = 30.0
-"""How long a request waits if only running calls prevent it; after that, the program is told to ask again."""
+"""How long a request waits if only running calls prevent it; after that, the program gets an error that asks it to try again."""
 PAUSE_SECONDS = 2.0
 """How long a program waits for the refusal while its provider wants no calls, so that it can't ask without end."""
 LOOK_SECONDS = 0.2
@@ -354,11 +354,12 @@ class GateRecords:
         return reply
 
     def _settle_later(self, k: int, reply: Reply) -> None:
-        """Settle the cost when the program has its answer: until then, the highest cost is booked, and whoever collects
-        the run settles it again.
+        """Settle the cost shortly after the program got its answer.
+
+        Until then, the highest cost stays reserved. If this process dies first, the process that collects the run settles it.
         """
         at = time.monotonic() + SETTLE_SECONDS
-        with self._changed, suppress(RuntimeError):  # the run is over, or there is no thread left
+        with self._changed, suppress(RuntimeError):  # the pool was shut down, or can't start a thread
             self._settling = [each for each in self._settling if not each.done()]
             self._settling.append(self._settler.submit(self._settle, k, reply, at))
 

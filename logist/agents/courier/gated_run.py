@@ -35,7 +35,7 @@ class GatedRun:
         self._address = self.gate.start() + urlsplit(provider.base_url).path
 
     def build_invocation(self, program: Program, run: Run) -> Invocation:
-        """Return how to start the program, with the gate in the place of the model's address, and without its key."""
+        """Return how to start the program with the address of the gate, and with its token instead of the key."""
         return build_gated_invocation(program, run, self._address, self._token)
 
     @property

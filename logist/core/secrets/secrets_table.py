@@ -344,7 +344,7 @@ class _PieceHints(dict[str, frozenset[str]]):
         lower_pieces = lower.split('"')
         # Complete before it is kept: other threads read what is kept.
         own: dict[str, frozenset[str]] = dict.fromkeys(pieces, frozenset())
-        # Together first, because each search has a cost of its own, and most hints are in no piece.
+        # All pieces are searched as one text first: each search has a fixed cost, and most hints are in none of them.
         sorts = [sort for sort in SORTS if sort.is_likely(text, lower)]
         for sort in sorts:
             hint, hint_only = sort.hint, frozenset((sort.hint,))

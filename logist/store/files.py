@@ -150,12 +150,15 @@ def _has_deferred_flushes(path: Path) -> bool:
     return any(f"{path}/".startswith(f"{name}/") for name in tuple(_unpublished))
 
 
-def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Write every byte at `offset`; after a short write, continue with the rest."""
+def write_all(fd: int, data: bytes | bytearray | memoryview, offset: int | None = None) -> None:
+    """Write every byte at `offset`, or where the file is; after a short write, continue with the rest."""
     remaining = memoryview(data)
     while remaining:
-        count = os.pwrite(fd, remaining, offset)
-        offset += count
+        if offset is None:
+            count = os.write(fd, remaining)
+        else:
+            count = os.pwrite(fd, remaining, offset)
+            offset += count
         remaining = remaining[count:]
 
 

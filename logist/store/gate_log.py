@@ -65,7 +65,7 @@ class GateLog:
                 raise self._closed_error()
             with files.convert_os_errors(self.path):
                 try:
-                    _write(self._file, line)
+                    files.write_all(self._file, line)
                 except OSError:
                     # Half a line must not come before another one: that would be damage.
                     self._broken = True
@@ -153,9 +153,3 @@ def _parse_line(data: bytes) -> GateLine | None:
 def _describe_fix(folder: Path) -> str:
     move = files.format_move_command(folder.parent)
     return f"check it, then move it away: {move} (its exchange then counts as not recorded)"
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

@@ -25,6 +25,7 @@ from logist.formats import RUN_RECORD
 from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import MOST, read_regular
+from logist.store.files import write_all
 from logist.timestamps import parse_time
 
 FOLDER = "runs"
@@ -186,14 +187,12 @@ class RunRecorder:
 
     def _append(self, fd: int, data: bytes) -> None:
         """Append all of the data or, if the disk is full, nothing of it."""
-        written = 0
         try:
-            while written < len(data):
-                written += os.write(fd, data[written:])
+            write_all(fd, data)
         except OSError:
             os.ftruncate(fd, self._size)
             raise
-        self._size += written
+        self._size += len(data)
 
     def close(self) -> None:
         """End the record: the run is over."""

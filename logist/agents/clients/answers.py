@@ -150,6 +150,35 @@ class CallPieces:
         )
 
 
+class AnswerState:
+    """What the readers of all protocols keep of an answer; `direct.AnswerReader` explains the fields."""
+
+    def __init__(self, longest_calls: int | None = None) -> None:
+        """`longest_calls`: the characters of the arguments of calls that are kept; None: all."""
+        self.finish: str | None = None
+        self.is_over = False
+        self.error: str | None = None
+        self.is_recognized = False
+        self._calls = CallPieces(longest_calls)
+        self._calls_size = 0
+
+    def count_calls(self) -> int:
+        """Return how many characters the tool calls so far count for."""
+        return self._calls_size
+
+    def list_calls(self) -> tuple[Call, ...]:
+        """Return the calls, in the order the model made them."""
+        return self._calls.list_calls()
+
+    def _add_call_piece(self, index: int, id_: str, name: str, arguments: str) -> None:
+        self._calls_size += self._calls.add(index, id_, name, arguments)
+
+    def _keep_error(self, error: Any) -> None:
+        """Keep the message of an error: a text, or an object that has one."""
+        message = error.get("message") if isinstance(error, dict) else error
+        self.error = str(message or "no message")
+
+
 class UnknownProvider(Exception):
     """No client knows the provider of a model."""
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from logist.agents.clients.answers import CallPieces, Tokens, parse_count, require_text
+from logist.agents.clients.answers import AnswerState, Tokens, parse_count, require_text
 from logist.agents.protocol import Ask, Sending
-from logist.core.model import Call, JsonObject, Provider
+from logist.core.model import JsonObject, Provider
 
 _LIMIT_FIELDS = {"openai": "max_completion_tokens", "groq": "max_completion_tokens"}
 """Providers that renamed `max_tokens`; servers that imitate them know only the old name."""
@@ -74,17 +74,12 @@ def ask_for_usage(provider: Provider) -> JsonObject:
     return fields
 
 
-class ChatReader:
+class ChatReader(AnswerState):
     """Reads the chunks of a chat completion."""
 
     def __init__(self, longest_calls: int | None = None) -> None:
         """`longest_calls`: the characters of the arguments of calls that are kept; None: all."""
-        self.finish: str | None = None
-        self.is_over = False  # the stream ends with `[DONE]`
-        self.error: str | None = None
-        self.is_recognized = False
-        self._calls = CallPieces(longest_calls)
-        self._calls_size = 0
+        super().__init__(longest_calls)
         self._places: dict[int, int] = {}
         """For each index of the provider, the index of the call that its pieces belong to now."""
         self._counts: dict[str, int] = {}
@@ -105,14 +100,6 @@ class ChatReader:
         for choice in body.get("choices") or ():
             yield from self._read_message(choice.get("message") or {}, is_whole=True)
             self._read_finish(choice)
-
-    def count_calls(self) -> int:
-        """Return how many characters the tool calls so far count for."""
-        return self._calls_size
-
-    def list_calls(self) -> tuple[Call, ...]:
-        """Return the calls, in the order the model made them."""
-        return self._calls.list_calls()
 
     def get_tokens(self) -> Tokens | None:
         """Return the highest counts the provider sent; None if it sent none.
@@ -135,8 +122,7 @@ class ChatReader:
     def _read_frame(self, frame: JsonObject) -> None:
         self.is_recognized = self.is_recognized or "choices" in frame
         if error := frame.get("error"):
-            message = error.get("message") if isinstance(error, dict) else error
-            self.error = str(message or "no message")
+            self._keep_error(error)
         usage = frame.get("usage") or (frame.get("x_groq") or {}).get("usage")
         if isinstance(usage, dict):
             self._read_usage(usage)
@@ -183,7 +169,7 @@ class ChatReader:
         if isinstance(arguments, dict):  # a few servers send an object instead of text
             arguments = json.dumps(arguments)
         name = require_text(function.get("name") or "")
-        self._calls_size += self._calls.add(place, str(id_), name, require_text(arguments or ""))
+        self._add_call_piece(place, str(id_), name, require_text(arguments or ""))
         if isinstance(extra := piece.get("extra_content"), dict):
             self._calls_size += self._calls.add_extra_content(place, json.dumps(extra))
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from logist.agents.clients.answers import CallPieces, Tokens, parse_count, require_text
+from logist.agents.clients.answers import AnswerState, Tokens, parse_count, require_text
 from logist.agents.protocol import Ask, Sending
 from logist.core.model import Call, JsonObject
 
@@ -106,17 +106,12 @@ def _parse_arguments(text: str) -> JsonObject:
     return arguments if isinstance(arguments, dict) else {"invalid_arguments": text}
 
 
-class MessageReader:
+class MessageReader(AnswerState):
     """Reads the events of a message."""
 
     def __init__(self, longest_calls: int | None = None) -> None:
         """`longest_calls`: the characters of the arguments of calls that are kept; None: all."""
-        self.finish: str | None = None
-        self.is_over = False
-        self.error: str | None = None
-        self.is_recognized = False
-        self._calls = CallPieces(longest_calls)
-        self._calls_size = 0
+        super().__init__(longest_calls)
         self._usage: dict[str, int] = {}
         self._has_odd_usage = False
 
@@ -136,28 +131,24 @@ class MessageReader:
             case "message_stop":
                 self.is_over = True
             case "error":
-                self._read_error(event)
+                self._keep_error(event.get("error"))
 
     def read_whole(self, body: JsonObject) -> Iterator[str]:
         """Read a message that is not a stream; yield its text."""
         if body.get("type") == "error":
-            self._read_error(body)
+            self._keep_error(body.get("error"))
             return
         self.is_recognized = body.get("type") == "message"
         for index, block in enumerate(body["content"]):
             yield from self._begin_block(index, block)
             if block.get("type") == "tool_use":
-                self._calls_size += self._calls.add(index, "", "", json.dumps(block["input"]))
+                self._add_call_piece(index, "", "", json.dumps(block["input"]))
         self._read_usage(body.get("usage"))
         self._read_finish(body)
 
-    def count_calls(self) -> int:
-        """Return how many characters the tool calls so far count for."""
-        return self._calls_size
-
     def list_calls(self) -> tuple[Call, ...]:
         """Return the calls, in the order the model made them; a call without input gets an empty object."""
-        calls = self._calls.list_calls()
+        calls = super().list_calls()
         return tuple(
             call if call.arguments else call.model_copy(update={"arguments": "{}"}) for call in calls
         )
@@ -180,18 +171,13 @@ class MessageReader:
             yield require_text(block["text"])
         if block.get("type") == "tool_use":
             id_, name = require_text(block["id"]), require_text(block["name"])
-            self._calls_size += self._calls.add(index, id_, name, "")
+            self._add_call_piece(index, id_, name, "")
 
     def _read_delta(self, index: int, delta: JsonObject) -> Iterator[str]:
         if delta.get("type") == "text_delta":
             yield require_text(delta["text"])
         if delta.get("type") == "input_json_delta":
-            self._calls_size += self._calls.add(index, "", "", require_text(delta["partial_json"]))
-
-    def _read_error(self, event: JsonObject) -> None:
-        error = event.get("error")
-        message = error.get("message") if isinstance(error, dict) else error
-        self.error = str(message or "no message")
+            self._add_call_piece(index, "", "", require_text(delta["partial_json"]))
 
     def _read_finish(self, said: JsonObject) -> None:
         if reason := said.get("stop_reason"):

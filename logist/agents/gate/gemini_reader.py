@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from logist.agents.clients.answers import CallPieces, Tokens, parse_count, require_text
-from logist.core.model import Call, JsonObject
+from logist.agents.clients.answers import AnswerState, Tokens, parse_count, require_text
+from logist.core.model import JsonObject
 
 _FILTERS = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"})
 
 
-class GeminiReader:
+class GeminiReader(AnswerState):
     """Reads the pieces of `streamGenerateContent`; each has the form of a whole answer. Nothing marks the last one."""
 
     def __init__(self, longest_calls: int | None = None) -> None:
         """`longest_calls`: the characters of the arguments of calls that are kept; None: all."""
-        self.finish: str | None = None
-        self.is_over = False
-        self.error: str | None = None
-        self.is_recognized = False
-        self._calls = CallPieces(longest_calls)
-        self._calls_size = 0
+        super().__init__(longest_calls)
         self._counts: dict[str, int] = {}
         """The highest counts so far: each piece has those of everything before it."""
         self._has_odd_usage = False
@@ -30,8 +25,7 @@ class GeminiReader:
         """Read one piece; yield the text in it."""
         self.is_recognized = self.is_recognized or "candidates" in event or "promptFeedback" in event
         if error := event.get("error"):
-            message = error.get("message") if isinstance(error, dict) else error
-            self.error = str(message or "no message")
+            self._keep_error(error)
         for candidate in event.get("candidates") or ():
             for part in (candidate.get("content") or {}).get("parts") or ():
                 if part.get("text") and not part.get("thought"):
@@ -47,14 +41,6 @@ class GeminiReader:
     def read_whole(self, body: JsonObject) -> Iterator[str]:
         """Read an answer that is not a stream; yield its text."""
         return self.read_event(body)
-
-    def count_calls(self) -> int:
-        """Return how many characters the tool calls so far count for."""
-        return self._calls_size
-
-    def list_calls(self) -> tuple[Call, ...]:
-        """Return the calls, in the order the model made them."""
-        return self._calls.list_calls()
 
     def get_tokens(self) -> Tokens | None:
         """Return the counts of the provider; None if it sent none that can be read."""
@@ -81,7 +67,7 @@ class GeminiReader:
     def _add_call(self, call: JsonObject) -> None:
         id_, name = str(call.get("id") or ""), require_text(call["name"])
         arguments = json.dumps(call.get("args") or {})
-        self._calls_size += self._calls.add(self._calls.count(), id_, name, arguments)
+        self._add_call_piece(self._calls.count(), id_, name, arguments)
 
     def _read_usage(self, usage: JsonObject) -> None:
         for name, value in usage.items():

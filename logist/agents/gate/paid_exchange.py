@@ -175,7 +175,7 @@ class PaidExchange:
             if self._call.received > LONGEST_STREAM:
                 raise OverflowError(f"the answer is longer than {LONGEST_STREAM:,} bytes")
             with files.convert_os_errors(self._admission.stream_file):
-                _write(file, piece)
+                files.write_all(file, piece)
             yield piece
             if time.monotonic() > self._deadline:
                 raise httpx.ReadTimeout("the time of the step is over")
@@ -405,9 +405,3 @@ def _find_beginning(data: bytes, secret: bytes) -> int:
     while place >= 0 and not secret.startswith(data[place:]):
         place = data.find(secret[:1], place + 1)
     return len(data) - place if place >= 0 else 0
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

@@ -6,26 +6,21 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from logist.agents.clients.answers import CallPieces, Tokens, parse_count, require_text
+from logist.agents.clients.answers import AnswerState, Tokens, parse_count, require_text
 from logist.agents.clients.chat import read_cost
-from logist.core.model import Call, JsonObject
+from logist.core.model import JsonObject
 
 _TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _LAST_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _CUT = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
-class ResponsesReader:
+class ResponsesReader(AnswerState):
     """Reads the events of a response."""
 
     def __init__(self, longest_calls: int | None = None) -> None:
         """`longest_calls`: the characters of the arguments of calls that are kept; None: all."""
-        self.finish: str | None = None
-        self.is_over = False
-        self.error: str | None = None
-        self.is_recognized = False
-        self._calls = CallPieces(longest_calls)
-        self._calls_size = 0
+        super().__init__(longest_calls)
         self._has_text = False
         self._usage: JsonObject | None = None
 
@@ -42,7 +37,7 @@ class ResponsesReader:
             yield from self._read_last(event["response"])
             self.is_over = True
         elif kind == "error":
-            self._read_error(event.get("error") or event)
+            self._keep_error(event.get("error") or event)
 
     def read_whole(self, body: JsonObject) -> Iterator[str]:
         """Read an answer that is not a stream; yield its text."""
@@ -50,14 +45,6 @@ class ResponsesReader:
         for item in body.get("output") or ():
             self._read_call(item)
         yield from self._read_last(body)
-
-    def count_calls(self) -> int:
-        """Return how many characters the tool calls so far count for."""
-        return self._calls_size
-
-    def list_calls(self) -> tuple[Call, ...]:
-        """Return the calls, in the order the model made them."""
-        return self._calls.list_calls()
 
     def get_tokens(self) -> Tokens | None:
         """Return the counts of the provider; None if it sent none that can be read."""
@@ -93,11 +80,7 @@ class ResponsesReader:
         elif status == "completed":
             self.finish = "tool_calls" if self._calls.count() else "stop"
         else:
-            self._read_error(response.get("error") or {"message": f"the response has the status {status}"})
-
-    def _read_error(self, error: Any) -> None:
-        message = error.get("message") if isinstance(error, dict) else error
-        self.error = str(message or "no message")
+            self._keep_error(response.get("error") or {"message": f"the response has the status {status}"})
 
     def _read_call(self, item: JsonObject) -> None:
         kind = require_text(item.get("type"))
@@ -107,7 +90,7 @@ class ResponsesReader:
         arguments = item.get("arguments") or item.get("input") or item.get("action") or ""
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments)
-        self._calls_size += self._calls.add(self._calls.count(), str(id_), require_text(name), arguments)
+        self._add_call_piece(self._calls.count(), str(id_), require_text(name), arguments)
 
 
 def _find_texts(output: Any) -> Iterator[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from logist.quick_dataclass import dataclass
+from logist.store.files import write_all
 
 PIECE = 1 << 16
 
@@ -59,7 +60,7 @@ class Streams:
                 pipe.close()
         for number in self.files:
             try:
-                _write_all(number, self._ends.get(number, b"")[-(self.tail or 1) :])
+                write_all(number, self._ends.get(number, b"")[-(self.tail or 1) :])
             finally:
                 os.close(number)
 
@@ -134,7 +135,7 @@ class Streams:
         kept = memoryview(data)[: self.room]
         self.cut = self.cut or len(kept) < len(data)
         self.room -= len(kept)
-        _write_all(self._outputs[number], kept)
+        write_all(self._outputs[number], kept)
         return not self.cut
 
     def _keep_end(self, file: int, data: bytes, most: int) -> None:
@@ -142,12 +143,6 @@ class Streams:
         end += data
         if len(end) > most + PIECE:
             del end[:-most]
-
-
-def _write_all(file: int, data: bytes | bytearray | memoryview) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(file, left) :]
 
 
 def read_pipe(number: int, seconds: float, *, line: bool = False) -> tuple[bytes, bool]:

@@ -38,10 +38,12 @@ THREADS = 8
 WORDS = [format(number, "x") for number in range(0, 1 << 20, 257)]
 PARALLEL = (1, 4, 8)
 SLEEP = 1.0
+LONGER = 31.0
+"""Seconds that agent programs sleep."""
 SLEEPER = f"""
 agents:
   sleeper:
-    argv: [sh, -c, 'cat > /dev/null; sleep {SLEEP}; echo "$ANSWER"']
+    argv: [sh, -c, 'cat > /dev/null; sleep SECONDS; echo "$ANSWER"']
     prompt: stdin
     output: text
     metered: false
@@ -62,9 +64,11 @@ def measure(place: Path | None, files: int, runs: int) -> Costs:
         transfer = measure_transfer(Path(folder) / "transfer", files, runs)
         reserve, settle = ledger.measure(Ledger(Path(folder) / "ledger"), 100)
         lookups = measure_lookups(Path(folder) / "index")
+        waiting_ms = measure_waiting(Path(folder) / "waiting")
     bookings = (reserve.cpu_ms + settle.cpu_ms) / 2
     costs = Costs(
         python_ms=step.own_ms,
+        waiting_ms=waiting_ms,
         other_ms=step.others_ms + transfer.task_ms,
         fsyncs=step.fsyncs,
         fsync_ms=flush_seconds * 1000,
@@ -89,6 +93,11 @@ def measure(place: Path | None, files: int, runs: int) -> Costs:
             "CPU of a step: git",
             f"{costs.other_ms:.1f} ms",
             f"{1000 / costs.other_ms:.0f} steps/s for each other core",
+        ],
+        [
+            "CPU while a step waits for its agent",
+            f"{waiting_ms:.2f} ms/s",
+            f"{1000 / waiting_ms:,.0f} agents at work at most",
         ],
         ["fsyncs of a step, the ledger apart", f"{step.fsyncs:.0f}", ""],
         [
@@ -259,6 +268,26 @@ def measure_lookups(place: Path) -> float:
     return 2_000 / (time.process_time() - began)
 
 
+def measure_waiting(place: Path, jobs: int = 16, runs: int = 2) -> float:
+    """Milliseconds of CPU that `logist run` uses in each second for each of the agents at work."""
+    place.mkdir()
+    python = calls.watched_python(place / "python", place / "fsyncs.log")
+    own = {}
+    for seconds in (SLEEP, LONGER):
+        spent = [
+            run_sleepers(place / f"run-{seconds}-{number}", python, jobs, jobs, seconds)
+            for number in range(runs)
+        ]
+        own[seconds] = min(each.command - each.starting for each in spent)
+    return max(0.01, (own[LONGER] - own[SLEEP]) / jobs / (LONGER - SLEEP) * 1000)
+
+
+def run_sleepers(place: Path, python: str, jobs: int, parallel: int, seconds: float) -> calls.Spent:
+    """A `logist run` over jobs whose agent program sleeps; `python` is a watched one, with its log next to `place`."""
+    config = SLEEPER.replace("SECONDS", str(seconds))
+    return calls.Run(place, python, place.parent / "fsyncs.log", "", config).measure(jobs, parallel, "")
+
+
 def wall(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
@@ -293,13 +322,12 @@ def compare_with_reality(place: Path | None, seed: int) -> int:
         ["parallel", "steps/s", "simulated", "Python ms", "other ms", "fsyncs", "ms each", "load"]
     ]
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        python = calls.watched_python(Path(folder) / "python", Path(folder) / "fsyncs")
+        python = calls.watched_python(Path(folder) / "python", Path(folder) / "fsyncs.log")
         _, at_once = measure_flushes(Path(folder), 15)
         costs, background = Costs(), 0.0
         for parallel in PARALLEL:
-            run = calls.Run(Path(folder) / f"run-{parallel}", python, Path(folder) / "fsyncs", "", SLEEPER)
             jobs = 20 * parallel
-            spent = run.measure(jobs, parallel, "")
+            spent = run_sleepers(Path(folder) / f"run-{parallel}", python, jobs, parallel, SLEEP)
             measured = describe_costs(jobs, spent)._replace(fsyncs_at_once=at_once)
             if parallel == min(PARALLEL):
                 costs, background = measured, estimate_background(jobs, spent)
@@ -316,6 +344,7 @@ def describe_costs(jobs: int, spent: calls.Spent) -> Costs:
     return Costs(
         python_ms=own / jobs * 1000,
         other_ms=(spent.cpu - spent.command) / jobs * 1000,
+        waiting_ms=0.0,
         fsyncs=len(spent.fsyncs) / jobs,
         fsync_ms=statistics.mean(spent.fsyncs) * 1000,
         bookings=0.0,  # they are in the other figures

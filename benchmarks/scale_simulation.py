@@ -38,6 +38,8 @@ class Costs(NamedTuple):
 
     python_ms: float = 12.0
     """CPU of its Python process, in which one thread computes at a time. Without the ledger."""
+    waiting_ms: float = 0.5
+    """CPU of it for each second that an agent works: it looks for Ctrl-C, progress, and changed budgets."""
     other_ms: float = 20.0
     """CPU of the processes that it starts for a step: git."""
     fsyncs: float = 16.0
@@ -225,14 +227,14 @@ class Simulation:
             is_lost = failure < agent and self.random.random() >= self.farm.survivals
             if is_lost:
                 yield failure + self.farm.lost_after
-                yield from self.record(is_answered=False)
+                yield from self.record(failure + self.farm.lost_after, is_answered=False)
                 self.doubts += 1
                 yield max(0.0, self.farm.replaced_after - self.farm.lost_after)
                 is_new = True
             else:
                 yield agent
                 self.worked += agent
-                yield from self.record(is_answered=True)
+                yield from self.record(agent, is_answered=True)
                 self.done += 1
 
     def prepare(self, *, sends_pack: bool) -> Process:
@@ -246,14 +248,17 @@ class Simulation:
             yield from self.compute(costs.pack_ms)
         yield from self.send(self.network_out, costs.task_mb + (costs.pack_mb if sends_pack else 0.0))
 
-    def record(self, *, is_answered: bool) -> Process:
-        """Receive an answer and record it; or record that there is none, and leave its money reserved."""
+    def record(self, waited: float, *, is_answered: bool) -> Process:
+        """Receive an answer and record it; or record that there is none, and leave its money reserved.
+
+        `waited`: seconds since the task was sent. What looking for its end has cost is counted now.
+        """
         costs = self.costs
         if is_answered:
             yield from self.send(self.network_in, costs.task_mb)
             yield from self.compute(costs.other_ms / 2)
             yield from self.book()
-        yield from self.compute(costs.python_ms / 2, self.python)
+        yield from self.compute(costs.python_ms / 2 + costs.waiting_ms * waited, self.python)
         yield from self.flush(costs.fsyncs / 2)
 
     def book(self) -> Process:
@@ -293,7 +298,7 @@ def compute_limits(costs: Costs, farm: Farm) -> dict[str, float]:
     """Return how many steps a second each station could serve at most, if it never waited for another one."""
     flushes = (costs.fsyncs + costs.bookings) * costs.fsync_ms / max(1, round(costs.fsyncs_at_once))
     packs = 1 / farm.steps_per_pack
-    python = costs.python_ms + costs.bookings * costs.booking_ms
+    python = costs.python_ms + costs.bookings * costs.booking_ms + costs.waiting_ms * farm.agent_seconds
     seconds = {
         "Python": python / 1000,
         "all CPU": (python + costs.other_ms + costs.pack_ms * packs) / farm.cores / 1000,
@@ -330,7 +335,7 @@ def compute_knee(costs: Costs, farm: Farm) -> float:
     This is the bound of every closed queueing network: the seconds of one step alone, over those at the scarcest station.
     """
     packs = 1 / farm.steps_per_pack
-    alone = farm.agent_seconds + 2 * farm.latency_ms / 1000
+    alone = farm.agent_seconds * (1 + costs.waiting_ms / 1000) + 2 * farm.latency_ms / 1000
     alone += (
         costs.python_ms + costs.other_ms + costs.bookings * costs.booking_ms + packs * costs.pack_ms
     ) / 1000

@@ -18,6 +18,7 @@ from tests.support import ROOT
 
 FREE = {
     "python_ms": 0.0,
+    "waiting_ms": 0.0,
     "other_ms": 0.0,
     "fsyncs": 0.0,
     "fsync_ms": 0.0,
@@ -86,6 +87,7 @@ def test_a_disk_that_serves_several_at_once_is_as_in_theory(simulation: Any, wor
     ("name", "costs"),
     [
         ("Python", {"python_ms": 20.0, "other_ms": 1.0}),
+        ("Python", {"python_ms": 1.0, "waiting_ms": 15.0}),
         ("all CPU", {"python_ms": 5.0, "other_ms": 60.0, "pack_ms": 500.0}),
         ("fsyncs", {"python_ms": 5.0, "fsyncs": 10.0, "fsync_ms": 8.0, "fsyncs_at_once": 2.0}),
         ("ledger", {"bookings": 2.0, "booking_ms": 1.0, "fsync_ms": 10.0, "fsyncs_at_once": 8.0}),

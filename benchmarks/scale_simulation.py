@@ -373,6 +373,8 @@ def main() -> int:
         if name != "workers":
             parser.add_argument(f"--{name.replace('_', '-')}", type=type(default))
     options = parser.parse_args()
+    if min(options.workers) < 1:
+        parser.error("--workers: at least 1")
     given = {name: getattr(options, name) for name in defaults if name != "workers"}
     given = {name: value for name, value in given.items() if value is not None}
     if options.costs:

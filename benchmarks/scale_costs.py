@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import calls
 import ledger
 import listing
-from scale_simulation import Costs, Farm, Simulation
+from scale_simulation import Costs, Scenario, Simulation
 
 from logist.store.job_index import JobIndex
 from logist.store.ledger import Ledger
@@ -362,7 +362,7 @@ def estimate_background(jobs: int, spent: calls.Spent) -> float:
 
 
 def predict(costs: Costs, parallel: int, background: float, seed: int) -> float:
-    farm = Farm(
+    scenario = Scenario(
         parallel,
         agent_seconds=SLEEP,
         spread=0.0,
@@ -371,4 +371,4 @@ def predict(costs: Costs, parallel: int, background: float, seed: int) -> float:
         latency_ms=0.0,
         days_between_failures=0.0,
     )
-    return Simulation(costs, farm, seed).run(5_000).steps_per_second
+    return Simulation(costs, scenario, seed).run(5_000).steps_per_second

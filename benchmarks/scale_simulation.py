@@ -58,7 +58,7 @@ class Costs(NamedTuple):
     """What is sent for each step besides that, and about as much comes back."""
 
 
-class Farm(NamedTuple):
+class Scenario(NamedTuple):
     """The machines, and what happens to them."""
 
     workers: int = 1
@@ -74,7 +74,7 @@ class Farm(NamedTuple):
     """In each direction: 1 Gbit/s."""
     latency_ms: float = 1.0
     days_between_failures: float = 1.0
-    """Of one worker, while it works."""
+    """Of one worker, while it works; 0: it never fails."""
     survivals: float = 0.5
     """The share of failures that the agent survives, because only the worker's process or the network has failed: its result
     is collected from the same machine. After the others, the step is in doubt."""
@@ -89,7 +89,7 @@ class Farm(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a farm has done after all workers had started."""
+    """What was done after all workers had started."""
 
     steps_per_second: float
     working: float
@@ -117,16 +117,16 @@ class Station:
 
 
 class Simulation:
-    """One farm over time."""
+    """One dispatcher and its workers over time."""
 
-    def __init__(self, costs: Costs, farm: Farm, seed: int) -> None:
-        self.costs, self.farm, self.random = costs, farm, random.Random(seed)
+    def __init__(self, costs: Costs, scenario: Scenario, seed: int) -> None:
+        self.costs, self.scenario, self.random = costs, scenario, random.Random(seed)
         self.now = 0.0
         self.events: list[tuple[float, int, Process]] = []
         self.number = 0
         """Of the last event, so that those at the same moment happen in a fixed order."""
         self.python, self.ledger = Station(), Station()
-        self.processors = Station(farm.cores)
+        self.processors = Station(scenario.cores)
         self.computing = 0
         self.disk = Station(max(1, round(costs.fsyncs_at_once)))
         self.network_out, self.network_in = Station(), Station()
@@ -135,12 +135,12 @@ class Simulation:
 
     def run(self, steps: int) -> Result:
         """Let all workers start, wait until they are no longer in step with each other, and then count so many steps."""
-        for _ in range(self.farm.workers):
+        for _ in range(self.scenario.workers):
             self.schedule(0.0, self.work())
-        while self.started < self.farm.workers:
+        while self.started < self.scenario.workers:
             self.advance()
         started_after, stations = self.now, self.stations()
-        while self.now < started_after + 3 * self.farm.agent_seconds:
+        while self.now < started_after + 3 * self.scenario.agent_seconds:
             self.advance()
         began, self.done, self.doubts, self.worked = self.now, 0, 0, 0.0
         for station in stations.values():
@@ -150,7 +150,7 @@ class Simulation:
         seconds = self.now - began
         return Result(
             self.done / seconds,
-            self.worked / seconds / self.farm.workers,
+            self.worked / seconds / self.scenario.workers,
             {name: each.seconds / seconds / each.places for name, each in stations.items()},
             self.doubts,
             self.done + self.doubts,
@@ -204,7 +204,7 @@ class Simulation:
             yield turn
         self.computing += 1
         cpu = self.draw(mean_ms / 1000)
-        seconds = cpu * max(1.0, (self.computing + self.farm.background) / self.farm.cores)
+        seconds = cpu * max(1.0, (self.computing + self.scenario.background) / self.scenario.cores)
         yield seconds
         self.computing -= 1
         self.processors.seconds += cpu
@@ -219,17 +219,19 @@ class Simulation:
         """One worker, and those that take its place after failures."""
         has_started, is_new = False, True
         while True:
-            yield from self.prepare(sends_pack=is_new or self.random.random() < 1 / self.farm.steps_per_pack)
+            yield from self.prepare(
+                sends_pack=is_new or self.random.random() < 1 / self.scenario.steps_per_pack
+            )
             is_new = False
             self.started += not has_started
             has_started = True
             agent, failure = self.draw_agent_seconds(), self.draw_failure()
-            is_lost = failure < agent and self.random.random() >= self.farm.survivals
+            is_lost = failure < agent and self.random.random() >= self.scenario.survivals
             if is_lost:
-                yield failure + self.farm.lost_after
-                yield from self.record(failure + self.farm.lost_after, is_answered=False)
+                yield failure + self.scenario.lost_after
+                yield from self.record(failure + self.scenario.lost_after, is_answered=False)
                 self.doubts += 1
-                yield max(0.0, self.farm.replaced_after - self.farm.lost_after)
+                yield max(0.0, self.scenario.replaced_after - self.scenario.lost_after)
                 is_new = True
             else:
                 yield agent
@@ -279,49 +281,49 @@ class Simulation:
             yield from self.use(self.disk, self.draw(self.costs.fsync_ms / 1000))
 
     def send(self, direction: Station, megabytes: float) -> Process:
-        yield self.farm.latency_ms / 1000
+        yield self.scenario.latency_ms / 1000
         while megabytes > 0:
-            yield from self.use(direction, min(PIECE, megabytes) / self.farm.megabytes_per_second)
+            yield from self.use(direction, min(PIECE, megabytes) / self.scenario.megabytes_per_second)
             megabytes -= PIECE
 
     def draw_agent_seconds(self) -> float:
-        mean, spread = self.farm.agent_seconds, self.farm.spread
+        mean, spread = self.scenario.agent_seconds, self.scenario.spread
         return self.random.lognormvariate(math.log(mean) - spread**2 / 2, spread) if mean else 0.0
 
     def draw_failure(self) -> float:
         """Seconds of work until a worker fails; a failure after the end of its step changes nothing."""
-        days = self.farm.days_between_failures
+        days = self.scenario.days_between_failures
         return self.draw(days * 86_400) if days else math.inf
 
 
-def compute_limits(costs: Costs, farm: Farm) -> dict[str, float]:
+def compute_limits(costs: Costs, scenario: Scenario) -> dict[str, float]:
     """Return how many steps a second each station could serve at most, if it never waited for another one."""
     flushes = (costs.fsyncs + costs.bookings) * costs.fsync_ms / max(1, round(costs.fsyncs_at_once))
-    packs = 1 / farm.steps_per_pack
-    python = costs.python_ms + costs.bookings * costs.booking_ms + costs.waiting_ms * farm.agent_seconds
+    packs = 1 / scenario.steps_per_pack
+    python = costs.python_ms + costs.bookings * costs.booking_ms + costs.waiting_ms * scenario.agent_seconds
     seconds = {
         "Python": python / 1000,
-        "all CPU": (python + costs.other_ms + costs.pack_ms * packs) / farm.cores / 1000,
+        "all CPU": (python + costs.other_ms + costs.pack_ms * packs) / scenario.cores / 1000,
         "fsyncs": flushes / 1000,
         "ledger": costs.bookings * (costs.booking_ms + costs.fsync_ms) / 1000,
-        "network out": (costs.task_mb + costs.pack_mb * packs) / farm.megabytes_per_second,
-        "network in": costs.task_mb / farm.megabytes_per_second,
+        "network out": (costs.task_mb + costs.pack_mb * packs) / scenario.megabytes_per_second,
+        "network in": costs.task_mb / scenario.megabytes_per_second,
     }
     return {name: 1 / each if each else math.inf for name, each in seconds.items()}
 
 
-def describe_row(farm: Farm, result: Result) -> list[str]:
+def describe_row(scenario: Scenario, result: Result) -> list[str]:
     used = result.used
     doubts = 1000 * result.doubts / result.steps
     return [
-        f"{farm.workers:,}",
+        f"{scenario.workers:,}",
         f"{result.steps_per_second * 3600:,.0f}",
         f"{result.working:.0%}",
         *(f"{used[name]:.0%}" for name in ("Python", "all CPU", "fsyncs", "ledger")),
         f"{max(used['network out'], used['network in']):.0%}",
         f"{result.started_after:,.0f}",
         f"{doubts:.2f}",
-        f"{doubts * farm.allowance_dollars:.2f}",
+        f"{doubts * scenario.allowance_dollars:.2f}",
     ]
 
 
@@ -329,31 +331,31 @@ HEAD = ["workers", "steps/h", "at work", "Python", "all CPU", "fsyncs", "ledger"
 HEAD += ["doubts/1,000 steps", "$ in doubt/1,000 steps"]
 
 
-def compute_knee(costs: Costs, farm: Farm) -> float:
+def compute_knee(costs: Costs, scenario: Scenario) -> float:
     """Return with how many workers the scarcest station would be used all the time, if nobody ever waited.
 
     This is the bound of every closed queueing network: the seconds of one step alone, over those at the scarcest station.
     """
-    packs = 1 / farm.steps_per_pack
-    alone = farm.agent_seconds * (1 + costs.waiting_ms / 1000) + 2 * farm.latency_ms / 1000
+    packs = 1 / scenario.steps_per_pack
+    alone = scenario.agent_seconds * (1 + costs.waiting_ms / 1000) + 2 * scenario.latency_ms / 1000
     alone += (
         costs.python_ms + costs.other_ms + costs.bookings * costs.booking_ms + packs * costs.pack_ms
     ) / 1000
     alone += (costs.fsyncs + costs.bookings) * costs.fsync_ms / 1000
-    alone += (2 * costs.task_mb + packs * costs.pack_mb) / farm.megabytes_per_second
-    return alone * min(compute_limits(costs, farm).values())
+    alone += (2 * costs.task_mb + packs * costs.pack_mb) / scenario.megabytes_per_second
+    return alone * min(compute_limits(costs, scenario).values())
 
 
-def describe_knee(costs: Costs, farm: Farm, results: dict[int, Result]) -> str:
+def describe_knee(costs: Costs, scenario: Scenario, results: dict[int, Result]) -> str:
     """Say up to how many workers the work grows with them, and what prevents more."""
-    limits = compute_limits(costs, farm)
+    limits = compute_limits(costs, scenario)
     scarcest = min(limits, key=lambda name: limits[name])
     least = min(results)
     alone = results[least].steps_per_second / least
     good = max(n for n, each in results.items() if each.steps_per_second >= WITHOUT_KNEE * alone * n)
     return (
         f"knee: the table grows with the workers up to {good:,}; by the closed form, up to "
-        f"{compute_knee(costs, farm):,.0f}; the limit is {scarcest}, {limits[scarcest]:.1f} steps/s"
+        f"{compute_knee(costs, scenario):,.0f}; the limit is {scarcest}, {limits[scarcest]:.1f} steps/s"
     )
 
 
@@ -368,15 +370,15 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=15, help="of each measurement")
     parser.add_argument("--place", type=Path, help="a directory on the disk to measure")
     parser.add_argument("--reality", action="store_true", help="compare with real runs on this machine")
-    defaults = {**Costs._field_defaults, **Farm._field_defaults}
-    for name, default in defaults.items():
-        if name != "workers":
-            parser.add_argument(f"--{name.replace('_', '-')}", type=type(default))
+    for title, kind in (("costs, instead of the measured ones", Costs), ("conditions", Scenario)):
+        group = parser.add_argument_group(f"{title} (explained in the class {kind.__name__})")
+        for name, default in kind._field_defaults.items():
+            if name != "workers":
+                words = "" if kind is Costs else f"default: {default}"
+                group.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=words, metavar="N")
     options = parser.parse_args()
     if min(options.workers) < 1:
         parser.error("--workers: at least 1")
-    given = {name: getattr(options, name) for name in defaults if name != "workers"}
-    given = {name: value for name, value in given.items() if value is not None}
     if options.costs:
         costs = Costs(**json.loads(options.costs.read_text("utf-8")))
     else:
@@ -385,34 +387,40 @@ def main() -> int:
         if options.reality:
             return scale_costs.compare_with_reality(options.place, options.seed)
         costs = scale_costs.measure(options.place, options.files, options.runs)
-    costs = costs._replace(**{name: value for name, value in given.items() if name in Costs._fields})
+    costs = costs._replace(**select_given(options, Costs))
     if options.save:
         options.save.write_text(json.dumps(costs._asdict(), indent=2) + "\n", "utf-8")
-    farm = Farm(**{name: value for name, value in given.items() if name in Farm._fields})
-    print_page(costs, farm, options.workers, options.steps, options.seed)
+    scenario = Scenario(**select_given(options, Scenario))
+    print_page(costs, scenario, options.workers, options.steps, options.seed)
     return 0
 
 
-def print_page(costs: Costs, farm: Farm, workers: list[int], steps: int, seed: int) -> None:
+def select_given(options: argparse.Namespace, kind: type[Costs | Scenario]) -> dict[str, float]:
+    """Return the options that are fields of this class, if they were given."""
+    given = {name: getattr(options, name) for name in kind._fields if name != "workers"}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def print_page(costs: Costs, scenario: Scenario, workers: list[int], steps: int, seed: int) -> None:
     from measure import table
 
     print("costs of a step:", ", ".join(f"{name} {value:.3g}" for name, value in costs._asdict().items()))
     print(
-        "farm:",
-        ", ".join(f"{name} {value:g}" for name, value in farm._asdict().items() if name != "workers"),
+        "scenario:",
+        ", ".join(f"{name} {value:g}" for name, value in scenario._asdict().items() if name != "workers"),
         "\n",
     )
     rows, results = [HEAD], {}
     for count in workers:
-        farm = farm._replace(workers=count)
-        results[count] = Simulation(costs, farm, seed).run(steps)
-        rows.append(describe_row(farm, results[count]))
+        scenario = scenario._replace(workers=count)
+        results[count] = Simulation(costs, scenario, seed).run(steps)
+        rows.append(describe_row(scenario, results[count]))
     table(rows)
-    limits = compute_limits(costs, farm)
+    limits = compute_limits(costs, scenario)
     print(
         "\nat most, steps/s:", ", ".join(f"{name} {each:,.0f}" for name, each in limits.items() if each < 1e6)
     )
-    print(describe_knee(costs, farm, results))
+    print(describe_knee(costs, scenario, results))
 
 
 if __name__ == "__main__":

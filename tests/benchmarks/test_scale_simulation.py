@@ -39,10 +39,10 @@ def simulation(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def simulate(
-    simulation: Any, costs: Mapping[str, float], farm: Mapping[str, float], steps: int = 20_000
+    simulation: Any, costs: Mapping[str, float], scenario: Mapping[str, float], steps: int = 20_000
 ) -> Any:
     return simulation.Simulation(
-        simulation.Costs(**{**FREE, **costs}), simulation.Farm(**{**SAFE, **farm}), seed=1
+        simulation.Costs(**{**FREE, **costs}), simulation.Scenario(**{**SAFE, **scenario}), seed=1
     ).run(steps)
 
 
@@ -95,10 +95,10 @@ def test_a_disk_that_serves_several_at_once_is_as_in_theory(simulation: Any, wor
     ],
 )
 def test_the_scarcest_part_limits_the_steps(simulation: Any, name: str, costs: dict[str, float]) -> None:
-    farm = {"workers": 300, "cores": 2}
-    result = simulate(simulation, costs, farm, steps=20_000)
+    scenario = {"workers": 300, "cores": 2}
+    result = simulate(simulation, costs, scenario, steps=20_000)
     limits = simulation.compute_limits(
-        simulation.Costs(**{**FREE, **costs}), simulation.Farm(**{**SAFE, **farm})
+        simulation.Costs(**{**FREE, **costs}), simulation.Scenario(**{**SAFE, **scenario})
     )
     assert min(limits, key=lambda each: limits[each]) == name
     assert result.steps_per_second == pytest.approx(limits[name], rel=0.06)
@@ -114,9 +114,9 @@ def test_other_programs_slow_down_what_computes(simulation: Any) -> None:
 
 def test_failures_cost_what_they_must(simulation: Any) -> None:
     """A step is in doubt if the machine fails before its end, and is gone; then the place is empty for a while."""
-    farm = {"agent_seconds": 600.0, "spread": 0.0, "days_between_failures": 0.05, "survivals": 0.25}
-    farm |= {"workers": 10, "lost_after": 100.0, "replaced_after": 700.0}
-    result = simulate(simulation, {}, farm)
+    scenario = {"agent_seconds": 600.0, "spread": 0.0, "days_between_failures": 0.05, "survivals": 0.25}
+    scenario |= {"workers": 10, "lost_after": 100.0, "replaced_after": 700.0}
+    result = simulate(simulation, {}, scenario)
     failing = 1 - math.exp(-600 / 4320)
     lost = 0.75 * failing
     until_failure = 4320 - 600 * (1 - failing) / failing

@@ -29,6 +29,7 @@ from logist.jobs.turn import (
     answer_forms,
     check_runs,
     doubtful_payments,
+    errands,
     observation,
     outages,
     unfinished_turns,
@@ -58,6 +59,7 @@ def record_pending_answer(
     restored.
     """
     restore_point = unfinished_turns.undo_cut_off_restore(session)
+    errands.collect_away(session)
     budgets.settle_calls(session)
     collected = _collect_unrecorded(session)
     if _may_resume(session, collected, goes_on):

@@ -118,6 +118,11 @@ class RecordedAsk(Ask):
     newer: JsonObject = field(default_factory=dict)
     """Fields that only a newer Logist knows."""
 
+    @property
+    def is_away(self) -> bool:
+        """Whether a worker on another machine may be at work on it."""
+        return self.errand is not None and self.errand.is_away
+
     @classmethod
     def read(cls, data: JsonObject) -> RecordedAsk:
         """Read what `data()` of this or an earlier version wrote.

@@ -59,9 +59,12 @@ def record_pending_answer(
     restored.
     """
     restore_point = unfinished_turns.undo_cut_off_restore(session)
-    errands.collect_away(session)
     budgets.settle_calls(session)
     collected = _collect_unrecorded(session)
+    if collected is not None and collected.ask is not None and collected.ask.is_away:
+        errands.collect_away(session)
+        budgets.settle_calls(session)
+        collected = _collect_unrecorded(session)
     if _may_resume(session, collected, goes_on):
         assert collected is not None
         collected = _resume_answer(session, collected)

@@ -792,18 +792,17 @@ def _collect_end(future: Future[EndedJob], job_id: str) -> EndedJob:
     return EndedJob(job_id, None, LogistError(f"{type(error).__name__}: {error}"))
 
 
-def is_left_behind(project: ProjectContext, ended: EndedJob) -> bool:
+def is_left_behind(project: ProjectContext, job_id: str, parent: str | None) -> bool:
     """True if a job was a child that its parent no longer waits for: its
     state does not matter for the run.
     """
-    parent = ended.result.state.parent if ended.result else None
     if parent is None:
         return False
     try:
         state = read_current_state(project.open_job(parent))
     except LogistError:
         return False
-    return ended.job_id not in (state.get("children") or [])
+    return job_id not in (state.get("children") or [])
 
 
 def decide_jobs(job_ids: Iterable[str], decide: Callable[[str], CommandResult]) -> list[EndedJob]:

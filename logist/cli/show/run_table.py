@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logist.cli.show import render
@@ -85,25 +85,35 @@ def _get_next_command(worked: WorkedJob, jobs_dir: str | None) -> str:
     return add_jobs_dir(worked.rested.next_command, jobs_dir)
 
 
+def choose_listed(codes: Mapping[str, int]) -> list[str]:
+    """Return the jobs that the end of a run lists: those that need something come first, in the order in which the run
+    chooses its exit code. `codes`: the exit code of each job.
+    """
+    from logist.jobs.job_queue import FIRST_OF
+
+    places = {code: place for place, code in enumerate(FIRST_OF)}
+    return sorted(codes, key=lambda job: places.get(codes[job], len(FIRST_OF)))[:LISTED]
+
+
 class RunSummary:
-    """The end of the text output: the jobs of the run, and its sums."""
+    """The end of the text output: some jobs of the run, and its sums."""
 
     def __init__(
-        self, environment: Environment, worked: Sequence[WorkedJob], run_id: str, ended: RunEnd, last: str
+        self,
+        environment: Environment,
+        listed: Sequence[WorkedJob],
+        jobs: int,
+        run_id: str,
+        ended: RunEnd,
+        last: str,
     ) -> None:
-        from logist.jobs.job_queue import FIRST_OF
-
-        def count_place(worked: WorkedJob) -> int:
-            """Jobs that need something come first, in the order in which the run chooses its exit code."""
-            code = worked.rested.exit_code if worked.rested else 0
-            return FIRST_OF.index(code) if code in FIRST_OF else len(FIRST_OF)
-
+        """`listed`: the jobs of `choose_listed`, in this order; `jobs`: how many the run has begun."""
         self._jobs_dir = environment.named_jobs_dir
-        self._listed = sorted(worked, key=count_place)[:LISTED]
+        self._listed = listed
         self.lines: list[Line] = [last]
-        if self._listed:
+        if jobs:
             totals = f"{format_money(ended.cost_microcents)}, {format_duration(ended.seconds)}"
-            more = len(worked) - len(self._listed)
+            more = jobs - len(self._listed)
             rest: tuple[StyledText | str, ...] = ()
             if more:
                 rest = (

@@ -27,6 +27,8 @@ from growth import begin_project
 from listing import COPIED
 from measure import LOGIST, clean_environment, cpu_ms, table
 
+from logist.timestamps import format_utc
+
 MOST_RATIO = 1.1
 """A step beside one of the smallest run."""
 MOST_LIST_MS = 100.0
@@ -85,9 +87,9 @@ def measure_runs(sizes: list[int], parallel: int, place: Path | None) -> None:
     table(rows)
     print(f"\nmemory of the run of {sizes[-1]:,}: at most {spent.most_mb:.1f} MB")
     rows, last = [["jobs done", "MB", "CPU ms a step since the row above"]], (0, 0.0)
-    for done, cpu_ms, megabytes in spent.marks:
-        rows.append([f"{done:,}", megabytes, (cpu_ms - last[1]) / (done - last[0])])
-        last = done, cpu_ms
+    for done, cpu, megabytes in spent.marks:
+        rows.append([f"{done:,}", megabytes, (cpu - last[1]) / (done - last[0])])
+        last = done, cpu
     table(rows)
     print()
 
@@ -152,12 +154,13 @@ FILTERS = {
     "--tag, nine of ten": ["--tag", "common", "--limit", "20"],
     "--tag, none": ["--tag", "unknown"],
     "--assignee": ["--assignee", "ann"],
-    "--since, few": ["--since", "2026-06-01"],
-    "--since, all": ["--since", "2026-01-01", "--limit", "20"],
+    "--since, few": ["--since", "2022-12-01"],
+    "--since, all": ["--since", "2022-01-01", "--limit", "20"],
+    "--since, a third": ["--since", "2022-02-15", "--limit", "20"],
     "--grep, few": ["--grep", "needle"],
     "--grep, all": ["--grep", "task", "--limit", "20"],
     "--grep, none": ["--grep", "no such text"],
-    "--status and --tag": ["--status", "CANCELED", "--tag", "rare"],
+    "--status and --tag": ["--status", "PENDING", "--tag", "rare"],
     "all filters": [
         *(
             "--status",
@@ -165,7 +168,7 @@ FILTERS = {
             "--tag",
             "common",
             "--since",
-            "2026-01-01",
+            "2022-01-01",
             "--grep",
             "task",
             "--limit",
@@ -181,6 +184,8 @@ FILTERS = {
     "--grep --sort created": ["--grep", "task", "--sort", "created", "--limit", "20"],
 }
 """Every filter, with few and with many jobs that pass it. Of many, 20 are shown."""
+CREATED, YEAR = 1_640_995_200.0, 31_536_000.0
+"""When the first job was created, one each minute, and how much later some have changed."""
 FEW = 20
 """How many jobs pass a filter for few."""
 
@@ -219,17 +224,18 @@ def make_mixed_jobs(place: Path, count: int) -> None:
 
 
 def iter_states(count: int) -> Iterator[dict[str, object]]:
-    """Yield what is different in the state of each job."""
+    """Yield what is different in the state of each job. Three of ten are child jobs."""
     step = max(1, count // FEW)
     for number in range(count):
         is_chosen = number % step == step // 2
         yield {
-            "status": "PENDING" if number % 2 else "CANCELED",
+            "status": "PENDING" if number > count // 2 else "CANCELED",
             "title": "A needle" if is_chosen else "A task",
             "tags": ["rare"] if is_chosen else [] if number % 10 == 0 else ["common"],
-            "rank": number % 7,
-            "created_at": f"2026-01-{number % 28 + 1:02}T{number % 24:02}:{number % 60:02}:00Z",
-            "updated_at": f"2026-{7 if is_chosen else 2:02}-{number % 28 + 1:02}T12:00:00Z",
+            "parent": f"job-{number // 10 * 10}" if number % 10 >= 7 else None,
+            "rank": number // 10 % 7,
+            "created_at": format_utc(CREATED + 60.0 * number),
+            "updated_at": format_utc(CREATED + 60.0 * number + (YEAR if is_chosen else 30.0)),
             **(STUCK if number % step == 1 else MANUAL if number % step == 3 else {}),
         }
 

@@ -122,7 +122,8 @@ def watch_run(command: list[str], project: Path, marks: list[int]) -> Spent:
     for line in process.stdout:
         done += line.rstrip().endswith(b"-> SUCCESS")
         if marks and done >= marks[0]:
-            measured.append((done, read_cpu_ms(process.pid), read_megabytes(process.pid)))
+            if (megabytes := read_megabytes(process.pid)) is not None:
+                measured.append((done, read_cpu_ms(process.pid), megabytes))
             marks = marks[1:]
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -137,9 +138,10 @@ def read_cpu_ms(pid: int) -> float:
     return sum(map(int, fields[11:15])) / TICKS * 1000
 
 
-def read_megabytes(pid: int) -> float:
+def read_megabytes(pid: int) -> float | None:
+    """The resident memory of a process; None if it has ended."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), None)
 
 
 # Listings

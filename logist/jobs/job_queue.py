@@ -36,6 +36,7 @@ from logist.store import JobDir, due_notifications, list_jobs, lock
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief
 from logist.store.listing import list_job_ids
+from logist.store.run_records import FIRST_CODES
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
@@ -52,13 +53,6 @@ HOLDING = {
     **dict.fromkeys(HALTED, "a higher limit"),
 }
 """States that a job leaves only after a person or other jobs act, and what it waits for in each."""
-FIRST_OF = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
-"""The exit code of a run over many jobs is the first of these that any job ended with, else 0.
-
-Damage comes first, then what a person has to decide; last what can wait.
-"""
-
-
 LEAST_WAITING = 30
 """An index is made for so many jobs if some wait for others: without it, each job that ends lets all of them be read again."""
 MOST_LISTED = 100
@@ -819,5 +813,5 @@ def decide_jobs(job_ids: Iterable[str], decide: Callable[[str], CommandResult]) 
 
 
 def choose_exit_code(codes: list[int]) -> int:
-    """The first of FIRST_OF that is among the codes, else 0."""
-    return next((code for code in FIRST_OF if code in codes), 0)
+    """The first of FIRST_CODES that is among the codes, else 0."""
+    return next((code for code in FIRST_CODES if code in codes), 0)

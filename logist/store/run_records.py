@@ -34,6 +34,11 @@ HIDDEN_FOLDER = ".runs"
 """The same in a directory of jobs that is elsewhere."""
 SUFFIX = ".jsonl"
 NO_RUNS = "no runs yet"
+FIRST_CODES = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
+"""The exit code of a run over many jobs is the first of these that any job ended with, else 0.
+
+Damage comes first, then what a person has to decide; last what can wait.
+"""
 ERROR, BUSY = "error", "busy"
 """Instead of the status of a job that can't be continued, or at which another command works."""
 

@@ -199,7 +199,7 @@ def test_a_refused_request_uses_no_iteration(bench: MakeBench) -> None:
     assert (b.state().usage.current_action_count, b.state().asked) == (0, 3)
 
 
-@pytest.mark.parametrize("first", range(len(job_queue.FIRST_OF)))
+@pytest.mark.parametrize("first", range(len(FIRST_CODES)))
 def test_what_is_broken_comes_before_what_waits_for_a_person(first: int) -> None:
     order = [1, 10, 5, 2, 6, 3, 7, 4, 11, 8]
     assert job_queue.choose_exit_code([0, *reversed(order[first:])]) == order[first]

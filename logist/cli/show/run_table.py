@@ -12,7 +12,7 @@ from logist.cli.show.pasting import add_jobs_dir
 from logist.config.environment import Environment
 from logist.core.money.amounts import format_money, split_cents
 from logist.core.text.counts import format_count
-from logist.store.run_records import ERROR, EndReason, RunEnd, RunRecord, WorkedJob, sum_up_run
+from logist.store.run_records import ERROR, FIRST_CODES, EndReason, RunEnd, RunRecord, WorkedJob, sum_up_run
 from logist.timestamps import format_duration
 
 HEAD = ("JOB", "STATUS", "COST", "TIME", "WAITS FOR", "NEXT COMMAND")
@@ -67,9 +67,15 @@ def draw_table(
     return render.draw_table(TextTable(TERMINAL_HEAD, rows, ("TIME", "COST"), commands), screen)
 
 
+def find_status(worked: WorkedJob, *, is_running: bool) -> str:
+    """Return the status of a job at the end of its work in a run, or what is shown instead."""
+    if worked.rested is not None:
+        return worked.rested.status
+    return RUNNING if is_running else INTERRUPTED
+
+
 def _build_cells(worked: WorkedJob, is_running: bool) -> tuple[StyledText | str, ...]:
-    rested = worked.rested
-    status = rested.status if rested else RUNNING if is_running else INTERRUPTED
+    rested, status = worked.rested, find_status(worked, is_running=is_running)
     return (
         StyledText(worked.job, "bold"),
         StyledText(status, "red") if status in (ERROR, INTERRUPTED) else status_span(status),
@@ -85,14 +91,12 @@ def _get_next_command(worked: WorkedJob, jobs_dir: str | None) -> str:
     return add_jobs_dir(worked.rested.next_command, jobs_dir)
 
 
-def choose_listed(codes: Mapping[str, int]) -> list[str]:
-    """Return the jobs that the end of a run lists: those that need something come first, in the order in which the run
-    chooses its exit code. `codes`: the exit code of each job.
+def choose_listed(codes: Mapping[str, int], most: int = LISTED) -> list[str]:
+    """Return the jobs that are listed of a run: those that need something come first, in the order in which the run chooses
+    its exit code. `codes`: the exit code of each job.
     """
-    from logist.jobs.job_queue import FIRST_OF
-
-    places = {code: place for place, code in enumerate(FIRST_OF)}
-    return sorted(codes, key=lambda job: places.get(codes[job], len(FIRST_OF)))[:LISTED]
+    places = {code: place for place, code in enumerate(FIRST_CODES)}
+    return sorted(codes, key=lambda job: places.get(codes[job], len(FIRST_CODES)))[:most]
 
 
 class RunSummary:

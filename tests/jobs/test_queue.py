@@ -17,6 +17,7 @@ from logist.jobs.base.result import CommandResult
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.resources import find_resource
 from logist.roles import load_roles
+from logist.store.run_records import FIRST_CODES
 from tests.jobs.bench import Bench, answer, gave
 from tests.jobs.conftest import MakeBench
 

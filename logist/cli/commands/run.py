@@ -607,10 +607,10 @@ def _count_ends(display: RunDisplay, held: list[HeldUp], *, is_stopped: bool) ->
         return f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"
     ends = Counter(end.status for end in display.ended.values())
     counted = ", ".join(
-        f"{count} {'errors' if status == ERROR and count > 1 else status}"
+        f"{count:,} {'errors' if status == ERROR and count > 1 else status}"
         for status, count in sorted(ends.items())
     )
-    return f"jobs: {len(display.ended)} ({counted})"
+    return f"jobs: {len(display.ended):,} ({counted})"
 
 
 def _warn_left(why: EndReason, left: int) -> tuple[Diagnostic, ...]:

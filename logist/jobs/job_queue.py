@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import lru_cache
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -192,15 +193,18 @@ class _Briefs:
     def __init__(
         self, project: ProjectContext, index: JobIndex | None = None, unsettled: Container[str] = ()
     ) -> None:
-        self._project, self._index, self._unsettled = project, index, unsettled
+        self._project, self._unsettled = project, unsettled
         self._halted: dict[str, bool] = {}
+        # Thousands of child jobs have the same parents, and a selection looks at those of each one.
+        self._read_indexed = None if index is None else lru_cache(maxsize=100)(index.read_brief)
+        self._has_indexed_tag = None if index is None else lru_cache(maxsize=100)(index.has_tag)
         self.awaited: set[str] = set()
         """The jobs that those that were looked at wait for before they begin."""
 
     def read(self, job_id: str) -> JobBrief:
         """Read a job. Raises LogistError, or IndexUnusable."""
-        if self._index is not None and job_id not in self._unsettled:
-            brief = self._index.read_brief(job_id)
+        if self._read_indexed is not None and job_id not in self._unsettled:
+            brief = self._read_indexed(job_id)
             if brief is not None:
                 return brief
         job = self._project.open_job(job_id)
@@ -208,8 +212,8 @@ class _Briefs:
 
     def has_tag(self, job_id: str, tag: str) -> bool:
         """Whether a job has a tag. Raises LogistError, or IndexUnusable."""
-        if self._index is not None and job_id not in self._unsettled:
-            return self._index.has_tag(job_id, tag)
+        if self._has_indexed_tag is not None and job_id not in self._unsettled:
+            return self._has_indexed_tag(job_id, tag)
         tags = read_current_state(self._project.open_job(job_id)).get("tags")
         return isinstance(tags, list) and tag in tags
 
@@ -393,6 +397,7 @@ def run_queue(
     deadline = project.clock.monotonic() + choice.provider_wait
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
+    begun = _AnyOf(started, running.values())
     waiting: dict[str, int] = {}
     selection = selection or RunSelection()
     ready = ReadyJobs(project, leave, only, on_pass, selection)
@@ -408,7 +413,7 @@ def run_queue(
             while (
                 not is_short
                 and len(running) < parallel
-                and (job_id := ready.take(started.union(running.values()), is_idle=not running))
+                and (job_id := ready.take(begun, is_idle=not running))
             ):
                 started.add(job_id)
                 waiting.pop(job_id, None)
@@ -432,6 +437,16 @@ def run_queue(
                 if ended.result is not None and ended.result.wait is None:
                     deadline = project.clock.monotonic() + choice.provider_wait
                 yield ended
+
+
+class _AnyOf:
+    """Contains what any of some containers has now. To unite them anew for each job would take longer with each job."""
+
+    def __init__(self, *containers: Container[str]) -> None:
+        self._containers = containers
+
+    def __contains__(self, item: object) -> bool:
+        return any(item in each for each in self._containers)
 
 
 def _wait_for_end(

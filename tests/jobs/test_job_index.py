@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from logist.core.machine.job_row import build_job_cells, build_job_row
 from logist.core.model import Kind
 from logist.errors import LogistError
 from logist.jobs import job_queue
+from logist.jobs.run_selection import RunSelection
 from logist.jobs.steward import job_deletion, job_edits
 from logist.jobs.steward.inbox import list_inbox
 from logist.jobs.steward.steward_decisions import record_decision
@@ -726,6 +727,40 @@ def test_choosing_a_job_reads_no_ended_job(b: Bench) -> None:
     ready.release_all()
     assert [path for path in opened if "/a/" in path] == []
     assert [path for path in opened if path.endswith("/b/state.json")] != []
+
+
+def test_each_child_job_outside_a_selection_costs_two_look_ups(
+    b: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its own place and tags, not of those of the jobs above it, which it has in common with others."""
+    index = JobIndex.open(str(b.project.jobs_dir))
+    assert index is not None
+    index._database.execute("UPDATE jobs SET children = '[]' WHERE id = 'a'")
+    selects: list[str] = []
+    select = JobIndex._select
+
+    def note_and_select(index: JobIndex, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        selects.append(query)
+        return select(index, query, values)
+
+    monkeypatch.setattr(JobIndex, "_select", note_and_select)
+    counts = []
+    for children in (20, 60):
+        index._database.execute(
+            """
+            WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < ?)
+            INSERT OR REPLACE INTO jobs SELECT 'a--' || number, stamp, settled, status, rank, created_at, 'a', assignee,
+                may_run, has_work_due, is_over, NULL, updated_at, cost, after, has_succeeded, is_held
+            FROM numbers, jobs WHERE jobs.id = 'a'
+            """,
+            [children],
+        )
+        ready = job_queue.ReadyJobs(b.project, (), lambda job_id: True, selection=RunSelection(tag="none"))
+        ready._has_begun = True  # so these rows without jobs stay
+        selects.clear()
+        assert ready.take((), is_idle=False) is None
+        counts.append(len(selects))
+    assert counts[1] - counts[0] == 2 * 40, counts
 
 
 DIGEST = "e44fc65700f2afec"

@@ -39,7 +39,7 @@ def test_the_script_keeps_the_directory_of_installed_programs_and_no_key(tmp_pat
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", "utf-8")
         (tmp_path / name).chmod(0o755)
     env = os.environ | {"LOGIST_AGENTS": "/some where", "OPENAI_API_KEY": "sk-1"}
-    command = [tmp_path / "scripts/torture", "agents"]
+    command = [str(tmp_path / "scripts/torture"), "agents"]
     shown = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
     assert "LOGIST_AGENTS=/some where" in shown.splitlines()
     assert "OPENAI" not in shown

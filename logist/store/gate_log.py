@@ -115,7 +115,7 @@ def read_gate_log(folder: Path) -> dict[int, dict[Part, JsonObject]]:
 
 def _read_lines(folder: Path) -> Iterator[GateLine]:
     path, parts = folder / LOG, {0: list(_ORDER)}
-    with files.open_required_file(path, "the log of the gate", _describe_fix(folder)) as file:
+    with files.open_required_file(path, "the log of the gate", lambda: _describe_fix(folder)) as file:
         for number, data in enumerate(file, 1):
             if not data.endswith(b"\n"):
                 return  # it is being written, or was cut off before it was durable

@@ -99,15 +99,15 @@ class GateLog:
         return StorageError(message, where=str(self.path), fix="check the disk, then run the command again")
 
 
-def read_gate_log(folder: Path) -> dict[int, dict[Part, JsonObject]]:
-    """Return what is recorded of each request, by its number; empty if no run has begun the log.
+def read_gate_log(folder: Path) -> dict[int, dict[Part, JsonObject]] | None:
+    """Return what is recorded of each request, by its number; None if there is no log.
 
     Raises Damaged for a line that the courier can't have written, and FileNotFoundError if the directory is gone.
     """
     requests: dict[int, dict[Part, JsonObject]] = {}
     if not os.path.lexists(folder / LOG):
         os.stat(folder)  # its stepper may have removed it meanwhile
-        return requests
+        return None
     for line in _read_lines(folder):
         requests.setdefault(line.k, {})[line.part] = line.value
     return requests

@@ -526,6 +526,44 @@ def test_a_proxy_of_the_environment_forwards(tmp_path: Path, monkeypatch: pytest
         assert proxy.asked[0].line.split()[:2] == ["POST", f"{server.url}/chat/completions"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_proxy_of_the_environment_opens_a_tunnel_to_a_server_with_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority, *, stream: bool
+) -> None:
+    answer = (sse(CHAT_STREAM), END) if stream else whole(PLAIN)
+    with Proxy() as proxy, RawServer(answer, tls=authority.server) as server:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        with open_gate(server.url, tmp_path) as bench:
+            assert bench.ask("chat", stream=stream).status == 200
+            assert bench.recorder.ends[1].answer.failure is None
+        assert [asked.line for asked in proxy.asked] == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
+        assert KEY not in str(proxy.asked)
+        assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("status", [403, 407])
+def test_a_proxy_that_opens_no_tunnel_is_a_failure_that_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    with Proxy(refuses=status) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        with open_gate("https://127.0.0.1:9/v1", tmp_path) as bench:
+            got = bench.ask("chat")
+            assert describe_failure(bench.recorder.wait_for_end()) == (ErrorKind.REFUSED, False)
+    assert got.status == 400
+    assert "HTTPS_PROXY" in got.json["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_server_with_an_address_of_ipv6(tmp_path: Path, *, stream: bool) -> None:
+    answer = (sse(CHAT_STREAM), END) if stream else whole(PLAIN)
+    with RawServer(answer, host="::1") as server, open_gate(server.url, tmp_path) as bench:
+        assert bench.ask("chat", stream=stream).status == 200
+        assert bench.recorder.ends[1].answer.failure is None
+        assert server.asked[0].headers["host"] == f"[::1]:{server.port}"
+
+
 def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority) -> None:
     with RawServer((sse(CHAT_STREAM), END), tls=authority.server) as server:
         (tmp_path / "1").mkdir()

@@ -45,6 +45,9 @@ LONGEST_HELD = 1 << 20
 PIECE = 1 << 16
 """Bytes that are unpacked at once, if the answer is compressed."""
 
+DRAIN_SECONDS = 1.0
+"""How long the gate waits for the end of an answer that is complete."""
+
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _FAILURES: dict[str, int] = {
     ErrorKind.TIMEOUT: refusals.GATEWAY_TIMEOUT,
@@ -296,7 +299,10 @@ class PaidExchange:
         connection = stream.get_extra_info("socket") if stream is not None else None
         if connection is None:
             return
-        with suppress(httpx.HTTPError, OSError, OverflowError, zlib.error), self._patience.limit(connection):
+        with (
+            suppress(httpx.HTTPError, OSError, OverflowError, zlib.error),
+            self._patience.limit(connection, DRAIN_SECONDS),
+        ):
             for _ in pieces:
                 pass
 

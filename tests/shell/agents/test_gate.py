@@ -836,7 +836,7 @@ def test_an_old_program_gets_a_stream_that_ends_with_the_connection(tmp_path: Pa
 
 
 def test_many_programs_at_once(tmp_path: Path) -> None:
-    """Each answer goes to its own request; connections above the limit are closed, if none is idle."""
+    """Each answer goes to its own request; connections above the limit are closed, if all have requests."""
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
         results: list[bool] = []
 
@@ -854,12 +854,45 @@ def test_many_programs_at_once(tmp_path: Path) -> None:
         assert len(bench.recorder.ends) == 48
         with ExitStack() as stack:
             for _ in range(spend_gate.MOST_CONNECTIONS):
-                stack.enter_context(bench.open_raw()).sendall(b"GET /v1/models HTTP/1.1\r\n")
+                stack.enter_context(bench.open_raw()).sendall(build_request("chat")[:-1])
             until(lambda: len(bench.gate._open) == spend_gate.MOST_CONNECTIONS and not bench.gate._idle)
             with bench.open_raw() as one_more:
                 assert receive_all(one_more) == b""
         until(lambda: not bench.gate._open)
         assert bench.ask("chat").status == 200
+
+
+def test_connections_without_the_token_take_no_place_from_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user of the machine can open as many as they like."""
+    monkeypatch.setattr(spend_gate, "MOST_CONNECTIONS", 4)
+    heads = [
+        b"GET /v1/models HTTP/1.1\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nx-api-key: wrong\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nx-api-key: wrong\r\ncontent-length: 9\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nx-api-key: wrong\r\ncontent-length: 9\r\n\r\n",
+    ]
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench, ExitStack() as stack:
+        for head in heads:
+            stack.enter_context(bench.open_raw()).sendall(head)
+        until(lambda: len(bench.gate._open) == len(heads))
+        for _ in range(3):
+            assert bench.ask("chat").status == 200
+
+
+def test_a_head_that_does_not_end_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_connection, "HEAD_SECONDS", 0.1)
+    with open_gate("http://127.0.0.1:1/v1", tmp_path) as bench, bench.open_raw() as raw, suppress(OSError):
+        raw.sendall(b"POST /v1/messages HTTP/1.1\r\n")
+        raw.settimeout(0.1)
+        for number in range(90):
+            raw.sendall(b"x-%d: slow\r\n" % number)  # each one is in time
+            with suppress(TimeoutError):
+                assert receive_all(raw) == b""
+                break
+        else:
+            pytest.fail("it was read to its end")
 
 
 def test_headers_of_the_program_that_matter_are_forwarded(tmp_path: Path) -> None:

@@ -65,8 +65,13 @@ def convert_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"can't read or write: {error.strerror or error}"
-        raise StorageError(message, where=str(path), fix=storage_advice(error.errno)) from error
+        raise make_storage_error(path, error) from error
+
+
+def make_storage_error(path: Path, error: OSError) -> StorageError:
+    """Return the StorageError for an OSError on `path`."""
+    message = f"can't read or write: {error.strerror or error}"
+    return StorageError(message, where=str(path), fix=storage_advice(error.errno))
 
 
 def require_trust(path: Path) -> None:

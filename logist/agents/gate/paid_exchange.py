@@ -177,8 +177,10 @@ class PaidExchange:
             self._call.received += len(piece)
             if self._call.received > LONGEST_STREAM:
                 raise OverflowError(f"the answer is longer than {LONGEST_STREAM:,} bytes")
-            with files.convert_os_errors(self._admission.stream_file):
+            try:  # for each event of a stream: faster than `convert_os_errors`
                 files.write_all(file, piece)
+            except OSError as error:
+                raise files.make_storage_error(self._admission.stream_file, error) from error
             yield piece
             if time.monotonic() > self._deadline:
                 raise httpx.ReadTimeout("the time of the step is over")

@@ -298,7 +298,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
         if self._is_gone:
             return
         try:
-            self.wfile.write(data)
+            self.connection.sendall(data)
         except OSError:  # it has hung up, or doesn't read; the answer is still read to its end
             self._is_gone = self.close_connection = True
 

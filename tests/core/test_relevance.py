@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from itertools import groupby
 from math import prod
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from logist.core.relevance import Task, kinds
+from logist.core.relevance.candidates import Candidates, lower_names
 from logist.core.relevance.mentions import MANY_DIRECTORIES, find_mentions
 from logist.core.relevance.occurrences import CodeNames, count_definitions, make_finder
 from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
@@ -214,6 +216,22 @@ def test_the_scope_in_a_title_names_directories() -> None:
     assert find_mentions(Task("fix(api): users"), PATHS, [*many, "api2/api"]).directories == []
 
 
+def make_candidates(paths: Iterable[str]) -> Candidates:
+    """Return files in any order, as if each were alone in its directory."""
+    every = [*paths]
+    names = [path.rpartition("/")[2] for path in every]
+    return Candidates(
+        every,
+        names,
+        lower_names(names),
+        [*map(kinds.classify_file, every)],
+        [1] * len(every),
+        range(len(every)),
+        [path.rpartition("/")[0] for path in every],
+        range(1, len(every) + 1),
+    )
+
+
 def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     wanted = find_keywords(task)
     files = {**files, **{f"filler{n}.py": "filler" for n in range(10)}}
@@ -224,16 +242,17 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     texts = Texts(
         table.finish().count_keywords(wanted),
         list(map(len, data.values())),
-        {path: n for n, path in enumerate(data)},
+        [*range(len(data))],
     )
+    contents = [*data.values()]
     found = rank_files(
         wanted,
         Names(wanted),
         texts,
-        files={path: kinds.classify_file(path) for path in files},
+        files=make_candidates(files),
         searched=len(files),
-        find_definitions=lambda paths: {
-            path: count_definitions(data[path], CodeNames(wanted)) for path in paths
+        find_definitions=lambda numbers: {
+            number: count_definitions(contents[number], CodeNames(wanted)) for number in numbers
         },
         **{"most": 10, **more},
     )
@@ -683,8 +702,8 @@ def test_each_file_with_the_same_content_makes_its_words_less_rare() -> None:
     found = rank_files(
         wanted,
         Names(wanted),
-        Texts(columns, [100, 100, 100, 100], contents),
-        files={path: kinds.classify_file(path) for path in contents},
+        Texts(columns, [100, 100, 100, 100], [*contents.values()]),
+        files=make_candidates(contents),
         searched=len(contents),
         most=2,
     )

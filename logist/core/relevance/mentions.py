@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import compress
 
 from logist.core.relevance.task import Task
 from logist.lazy_patterns import compile_on_use
@@ -47,6 +48,7 @@ class Index:
 
     def __init__(self, paths: Collection[str], directories: Collection[str], texts: Iterable[str]) -> None:
         self.paths = paths
+        names = [path[path.rfind("/") + 1 :] for path in paths]
         lasts = {text.rpartition("/")[2] for text in texts}
         stems = (
             {part for last in lasts for part in last.split(".")[-2:]}
@@ -60,12 +62,13 @@ class Index:
                 self.directories.setdefault(name, []).append(path)
         self.by_name: dict[str, list[str]] = {}
         self.by_stem: dict[str, list[str]] = {}
-        for path in paths:
-            name = path[path.rfind("/") + 1 :]
-            if name in lasts:
-                self.by_name.setdefault(name, []).append(path)
-            stem = name.partition(".")[0]
-            if stem in stems:
+        for path, name in compress(zip(paths, names, strict=True), map(lasts.__contains__, names)):
+            self.by_name.setdefault(name, []).append(path)
+        if stems:
+            name_stems = [name.partition(".")[0] for name in names]
+            for path, stem in compress(
+                zip(paths, name_stems, strict=True), map(stems.__contains__, name_stems)
+            ):
                 self.by_stem.setdefault(stem, []).append(path)
 
     def find_files(self, text: str) -> list[str]:

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice
+from typing import Protocol
 
 from logist.core.relevance.occurrences import is_found_as_component, make_finder, split_components
 from logist.core.relevance.words import Keyword, stem_word
@@ -44,6 +45,12 @@ _LETTERS = bytes(
 _END = b"\n"
 
 
+class Postings(Protocol):
+    """The postings of a table: in memory, or in a file of which only what is needed is read."""
+
+    def __getitem__(self, place: slice, /) -> memoryview: ...
+
+
 class WordTable(NamedTuple):
     """A finished table. Texts have the numbers in which they were added.
 
@@ -66,7 +73,11 @@ class WordTable(NamedTuple):
     """For each component, the numbers of the lists of the words that contain it, as often as they contain it; or one
     number of a list that has their sum.
     """
-    postings: memoryview
+    postings: Postings
+
+    def pack_postings(self) -> bytes:
+        """Return all postings as they are in memory."""
+        return bytes(self.postings[0 : self.ends[-1] if self.ends else 0])
 
     def count_keywords(self, keywords: Sequence[Keyword]) -> list[dict[int, int]]:
         """Return for each keyword the texts that contain it, and how often."""
@@ -103,14 +114,13 @@ class WordTable(NamedTuple):
 
     def _sum_postings(self, lists: Sequence[int]) -> dict[int, int]:
         """Return by text how often it contains something, from the numbers of its lists of postings."""
-        halves = self.postings.cast("B").cast("H")
         places = sorted((_get_range(self.ends, number) for number in lists), key=_measure_range)
         if not places:
             return {}
-        longest = places.pop()
-        totals = dict(zip(_take(halves, longest, _TEXT), _take(halves, longest, _COUNT), strict=True))
-        texts = chain.from_iterable(_take(halves, place, _TEXT) for place in places)
-        counts = chain.from_iterable(_take(halves, place, _COUNT) for place in places)
+        *others, longest = [self.postings[place].cast("B").cast("H") for place in places]
+        totals = dict(zip(_take(longest, _TEXT), _take(longest, _COUNT), strict=True))
+        texts = chain.from_iterable(_take(halves, _TEXT) for halves in others)
+        counts = chain.from_iterable(_take(halves, _COUNT) for halves in others)
         for text, count in zip(texts, counts, strict=True):
             totals[text] = totals.get(text, 0) + count
         return totals
@@ -124,9 +134,9 @@ def _measure_range(place: slice) -> int:
     return int(place.stop) - int(place.start)
 
 
-def _take(halves: memoryview, postings: slice, half: int) -> list[int]:
+def _take(halves: memoryview, half: int) -> list[int]:
     """Return the numbers of texts or the counts in some postings."""
-    return halves[2 * postings.start + half : 2 * postings.stop : 2].tolist()
+    return halves[half::2].tolist()
 
 
 class WordTableBuilder:

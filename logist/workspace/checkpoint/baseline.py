@@ -189,8 +189,8 @@ def load_baseline(git: Git, known: ReadCheckpoint | None = None) -> Baseline:
     return Baseline.from_tree(*known)
 
 
-def find_unchanged_ids(git: Git, table: FileTable) -> dict[str, bytes]:
-    """Return the ids in git of the files that still have the stamp of the last checkpoint, by path.
+def find_unchanged_ids(git: Git, table: FileTable) -> list[bytes | None]:
+    """Return the ids in git of the files in a table that still have the stamp of the last checkpoint; None for others.
 
     Empty if the file with the stamps is lost: then only reading a file tells its id.
     """
@@ -198,15 +198,15 @@ def find_unchanged_ids(git: Git, table: FileTable) -> dict[str, bytes]:
         commit = objects.read_tip(git)
         last = _read_stamps_file(git, commit) if commit is not None else None
     except (LogistError, OSError):
-        return {}
+        return []
     if last is None:
-        return {}
+        return []
     entries = _entry_format(last.commit or "").iter_unpack(last.entries)
     ids_then = [name if number else None for number, name in entries]
     ids: list[bytes | None] = [None] * table.count_files()
     for now, then in _pair_same_files(table, last.table):
         ids[now] = ids_then[then]
-    return {path: name for path, name in zip(table.text_paths, ids, strict=True) if name is not None}
+    return ids
 
 
 def _pair_same_files(table: FileTable, last: FileTable) -> Iterator[tuple[slice, slice]]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from heapq import nlargest, nsmallest
-from itertools import compress
+from itertools import compress, repeat
 from math import log, prod, sqrt
 from operator import add, mul, not_
 
@@ -26,6 +26,7 @@ from logist.core.relevance.ranking_report import (
     WordPoints,
     round_score,
 )
+from logist.core.relevance.word_table import Column
 from logist.core.relevance.words import Focus, Keyword, split_name
 from logist.quick_dataclass import dataclass
 
@@ -201,8 +202,8 @@ def name_briefly(path: str) -> str:
 class Texts:
     """Which keywords the files contain. Files with the same content share a number."""
 
-    columns: list[dict[int, int]]
-    """For each keyword, how often a content has it, by the number of the content; 0 is left out."""
+    columns: list[Column]
+    """For each keyword, the numbers of the contents that have it, and how often."""
     sizes: list[int] = field(default_factory=list)
     """Of each content, in bytes."""
     contents: list[int] = field(default_factory=list)
@@ -211,7 +212,8 @@ class Texts:
     def count_in(self, file: int) -> dict[int, int]:
         """Return how often a file contains each keyword, by their numbers; 0 is left out."""
         number = self.contents[file]
-        return {keyword: column[number] for keyword, column in enumerate(self.columns) if number in column}
+        counts = {keyword: column.get_count(number) for keyword, column in enumerate(self.columns)}
+        return {keyword: count for keyword, count in counts.items() if count}
 
 
 _NO_HITS: Hits = {}
@@ -438,7 +440,7 @@ class _Worth:
         self._keywords, self._names, self._texts, self._votes = keywords, names, texts, votes
         further = _count_further([content for content in texts.contents if content >= 0])
         self._containing = containing = [
-            len(column) + sum(further[number] for number in column.keys() & further.keys())
+            len(column) + (sum(map(further.get, column.texts, repeat(0))) if further else 0)
             for column in texts.columns
         ]
         self._weights = [
@@ -449,7 +451,7 @@ class _Worth:
             weight for keyword, weight in zip(keywords, self._weights, strict=True) if not keyword.compound
         )
         # Each file that has a keyword counts, those with the same content, too.
-        having = set[int]().union(*texts.columns)
+        having = _union_contents(texts)
         size = sum(map(texts.sizes.__getitem__, having))
         size += sum(number * texts.sizes[content] for content, number in further.items() if content in having)
         files = len(having) + sum(number for content, number in further.items() if content in having)
@@ -510,7 +512,7 @@ class _Worth:
         scores, dampings = [0.0] * len(self._dampings), self._dampings
         for weight, column in zip(self._weights, self._texts.columns, strict=True):
             most = weight * (SATURATION + 1)
-            for content, count in column.items():
+            for content, count in column.iter_pairs():
                 scores[content] += most * count / (count + dampings[content])
         return scores
 
@@ -520,12 +522,12 @@ class _Worth:
             self._weights[number] * count / (count + 1) for number, count in enumerate(counts)
         )
 
-    def _score_text(self, file: int) -> Hits:
-        """Return BM25 by keyword."""
+    def _score_text(self, file: int, counts: Mapping[int, int]) -> Hits:
+        """Return BM25 by keyword, from how often a file contains each."""
         damping = self._dampings[self._texts.contents[file]] if self._dampings else 0.0
         return {
             number: self._weights[number] * (SATURATION + 1) * count / (count + damping)
-            for number, count in self._texts.count_in(file).items()
+            for number, count in counts.items()
         }
 
     def list_words(self) -> list[RankedWord]:
@@ -547,7 +549,8 @@ class _Worth:
             if count
         ]
         points += [
-            WordPoints("text", words[n].word, value, counts[n]) for n, value in self._score_text(file).items()
+            WordPoints("text", words[n].word, value, counts[n])
+            for n, value in self._score_text(file, counts).items()
         ]
         if vote is not None:
             about = ", ".join(words[n].word for n in vote.keywords)
@@ -574,7 +577,7 @@ class _Worth:
         if defined:
             reasons.append(f"defines {self._join_best(defined, 2)}")
         if counts:
-            best = _choose_best(self._score_text(file), 3)
+            best = _choose_best(self._score_text(file, counts), 3)
             reasons.append(
                 f"contains {', '.join(f'{self._keywords[n].word}{_format_times(counts[n])}' for n in best)}"
             )
@@ -588,6 +591,16 @@ class _Worth:
 
     def _join_best(self, scores: Hits, most: int) -> str:
         return ", ".join(self._keywords[number].word for number in _choose_best(scores, most))
+
+
+def _union_contents(texts: Texts) -> set[int]:
+    """Return the contents that have any keyword."""
+    having = set[int]()
+    for column in sorted(texts.columns, key=len, reverse=True):
+        if len(having) == len(texts.sizes):
+            break
+        having.update(column.texts)
+    return having
 
 
 def _count_further(contents: Collection[int]) -> dict[int, int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice
 from typing import Protocol
@@ -51,6 +51,53 @@ class Postings(Protocol):
     def __getitem__(self, place: slice, /) -> memoryview: ...
 
 
+class Column:
+    """Which texts contain something, and how often, as two long lists: a dictionary of them takes longer to make."""
+
+    def __init__(self, texts: Sequence[int] = (), counts: Sequence[int] = ()) -> None:
+        """`texts`: their numbers, in ascending order."""
+        self.texts, self.counts = texts, counts
+
+    @classmethod
+    def from_totals(cls, totals: Mapping[int, int]) -> Column:
+        texts = sorted(totals)
+        return cls(texts, list(map(totals.__getitem__, texts)))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def get_count(self, text: int) -> int:
+        """Return how often a text contains it."""
+        place = bisect_left(self.texts, text)
+        return self.counts[place] if place < len(self.texts) and self.texts[place] == text else 0
+
+    def iter_pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield the texts with their counts."""
+        return zip(_copy_to_list(self.texts), _copy_to_list(self.counts), strict=True)
+
+    def drop(self, others: Collection[int]) -> Column:
+        """Return the column without some texts."""
+        if len(others) < _FEW_OTHERS:
+            texts, counts = list(self.texts), list(self.counts)
+            for other in others:
+                place = bisect_left(texts, other)
+                if place < len(texts) and texts[place] == other:
+                    del texts[place], counts[place]
+            return Column(texts, counts)
+        return Column.from_totals({text: count for text, count in self.iter_pairs() if text not in others})
+
+    def append(self, column: Column, first: int) -> Column:
+        """Return this column, followed by another one, whose texts have numbers from `first`."""
+        return Column([*self.texts, *(first + text for text in column.texts)], [*self.counts, *column.counts])
+
+
+_FEW_OTHERS = 100
+
+
+def _copy_to_list(numbers: Sequence[int]) -> Sequence[int]:
+    return numbers.tolist() if isinstance(numbers, memoryview) else numbers  # several times faster to iterate
+
+
 class WordTable(NamedTuple):
     """A finished table. Texts have the numbers in which they were added.
 
@@ -79,8 +126,8 @@ class WordTable(NamedTuple):
         """Return all postings as they are in memory."""
         return bytes(self.postings[0 : self.ends[-1] if self.ends else 0])
 
-    def count_keywords(self, keywords: Sequence[Keyword]) -> list[dict[int, int]]:
-        """Return for each keyword the texts that contain it, and how often."""
+    def count_keywords(self, keywords: Sequence[Keyword]) -> list[Column]:
+        """Return for each keyword the texts that contain it."""
         low = self.words.lower()
         return [
             self._sum_postings(
@@ -112,18 +159,20 @@ class WordTable(NamedTuple):
         """Return the lists of the words that contain a keyword, as often as they contain it."""
         return [bisect_right(self.starts, place) - 1 for place in make_finder(keyword)(self.words, low)]
 
-    def _sum_postings(self, lists: Sequence[int]) -> dict[int, int]:
-        """Return by text how often it contains something, from the numbers of its lists of postings."""
+    def _sum_postings(self, lists: Sequence[int]) -> Column:
+        """Return which texts contain something, from the numbers of its lists of postings."""
         places = sorted((_get_range(self.ends, number) for number in lists), key=_measure_range)
         if not places:
-            return {}
+            return Column()
         *others, longest = [self.postings[place].cast("B").cast("H") for place in places]
+        if not others:  # most components of words have one list, and the texts are in order
+            return Column(longest[_TEXT::2], longest[_COUNT::2])
         totals = dict(zip(_take(longest, _TEXT), _take(longest, _COUNT), strict=True))
         texts = chain.from_iterable(_take(halves, _TEXT) for halves in others)
         counts = chain.from_iterable(_take(halves, _COUNT) for halves in others)
         for text, count in zip(texts, counts, strict=True):
             totals[text] = totals.get(text, 0) + count
-        return totals
+        return Column.from_totals(totals)
 
 
 def _get_range(ends: memoryview, number: int) -> slice:
@@ -203,4 +252,4 @@ def _add_postings(lists: Iterable[Iterable[int]]) -> array[int]:
     for posting in chain.from_iterable(lists):
         text = posting >> _SHIFT
         totals[text] = totals.get(text, 0) + (posting & _MOST_SUM)
-    return array("I", ((text << _SHIFT) + min(count, _MOST_SUM) for text, count in totals.items()))
+    return array("I", ((text << _SHIFT) + min(count, _MOST_SUM) for text, count in sorted(totals.items())))

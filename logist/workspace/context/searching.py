@@ -14,7 +14,7 @@ from operator import itemgetter
 from logist.core.relevance.candidates import Candidates
 from logist.core.relevance.occurrences import CodeNames, count_definitions
 from logist.core.relevance.ranking import Texts
-from logist.core.relevance.word_table import WordTableBuilder
+from logist.core.relevance.word_table import Column, WordTableBuilder
 from logist.core.relevance.words import Keyword
 from logist.digests import start_hash
 from logist.quick_dataclass import dataclass
@@ -106,7 +106,7 @@ def count_words(
         places = {number: place for place, number in enumerate(chosen) if ids[place] is None}
         for number, data in _read_files(top, files, places):
             ids[places[number]] = known.name_content(data)
-    texts = Texts([{} for _ in keywords])
+    texts = Texts([Column() for _ in keywords])
     sizes = list(map(files.sizes.__getitem__, chosen))
     contents = _look_up_counts(texts, known.index, part_names, ids, sizes, keywords)
     texts.contents = [-1] * len(files.paths)
@@ -174,9 +174,7 @@ def _find_in_part(
             own_sizes[content - first] = size
     if _NOT_HERE in own_sizes:
         others = {number for number, size in enumerate(own_sizes) if size == _NOT_HERE}
-        for column in columns:
-            for number in column.keys() & others:
-                del column[number]
+        columns = [column.drop(others) for column in columns]
     _add_counts(texts, columns, own_sizes)
     return found
 
@@ -185,15 +183,16 @@ _NOT_HERE = -1
 """Instead of the size of a content that is not in this workspace, or was found already."""
 
 
-def _add_counts(texts: Texts, columns: Sequence[dict[int, int]], sizes: Sequence[int]) -> int:
+def _add_counts(texts: Texts, columns: Sequence[Column], sizes: Sequence[int]) -> int:
     """Add the counts of further contents, which have numbers from 0; return the number of the first one in `texts`."""
     first = len(texts.sizes)
     texts.sizes += sizes
     if not first:  # nothing was counted before
         texts.columns[:] = columns
         return first
-    for known, column in zip(texts.columns, columns, strict=True):
-        known.update({first + number: count for number, count in column.items()})
+    texts.columns[:] = [
+        known.append(column, first) for known, column in zip(texts.columns, columns, strict=True)
+    ]
     return first
 
 

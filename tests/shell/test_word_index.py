@@ -275,6 +275,13 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def flip_beginning(path: Path) -> None:
+    """Change an id of a content, which is not in the postings."""
+    data = bytearray(path.read_bytes())
+    data[data.index(b"\n", data.index(b"{")) + 5] ^= 1
+    path.write_bytes(data)
+
+
 def replace(path: Path, make: Callable[[Path], object]) -> None:
     path.rename(path.with_name(".old"))
     make(path)
@@ -285,7 +292,9 @@ def replace(path: Path, make: Callable[[Path], object]) -> None:
     [
         cut,
         flip,
+        flip_beginning,
         lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes().replace(b"logist-words 3", b"logist-words 2", 1)),
         lambda path: path.write_bytes(b"\n\n\n"),
         lambda path: path.write_bytes(b"logist-words 99 little\n0\n{}\n"),
         lambda path: path.unlink(),
@@ -327,6 +336,27 @@ def test_nothing_of_an_index_of_another_folder_is_parsed(project: Project, head:
         path.write_bytes(b"\n".join((first_line, hashlib.sha256(head).hexdigest().encode(), head)))
         assert not is_usable(project.words, path.name)
         assert project.require_same() == expected
+
+
+def test_only_the_postings_of_the_words_of_a_task_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(word_index, "BLOCK_BYTES", 64)
+    tables = WordTableBuilder()
+    for word in (b"limit", b"parse"):
+        for _ in range(40):
+            tables.add_text(word)
+    index = WordIndex(tmp_path / "words")
+    index.save_part(word_index.IndexPart([bytes([number]) * 20 for number in range(80)], tables.finish()))
+    (path,) = (tmp_path / "words").iterdir()
+    data = path.read_bytes()
+    path.write_bytes(data[:-64] + bytes(64))  # the last postings of `parse`
+    limit, parse = find_keywords(Task("limit")), find_keywords(Task("parse"))
+    with index.open_part(path.name) as part:
+        assert part is not None
+        assert list_counts(part.table.count_keywords(limit)) == [dict.fromkeys(range(40), 1)]
+        with pytest.raises(word_index.DamagedPart):
+            part.table.count_keywords(parse)
 
 
 def test_a_link_is_not_followed(project: Project, tmp_path: Path) -> None:

@@ -46,9 +46,15 @@ class Mentions:
 class Index:
     """Paths by file name, limited to the names that occur in the task."""
 
-    def __init__(self, paths: Collection[str], directories: Collection[str], texts: Iterable[str]) -> None:
+    def __init__(
+        self,
+        paths: Collection[str],
+        directories: Collection[str],
+        texts: Iterable[str],
+        names: Sequence[str] | None = None,
+    ) -> None:
         self.paths = paths
-        names = [path[path.rfind("/") + 1 :] for path in paths]
+        names = names or [path[path.rfind("/") + 1 :] for path in paths]
         lasts = {text.rpartition("/")[2] for text in texts}
         stems = (
             {part for last in lasts for part in last.split(".")[-2:]}
@@ -65,11 +71,10 @@ class Index:
         for path, name in compress(zip(paths, names, strict=True), map(lasts.__contains__, names)):
             self.by_name.setdefault(name, []).append(path)
         if stems:
-            name_stems = [name.partition(".")[0] for name in names]
-            for path, stem in compress(
-                zip(paths, name_stems, strict=True), map(stems.__contains__, name_stems)
-            ):
-                self.by_stem.setdefault(stem, []).append(path)
+            beginnings = tuple(stems)
+            for path, name in zip(paths, names, strict=True):
+                if name.startswith(beginnings) and (stem := name.partition(".")[0]) in stems:
+                    self.by_stem.setdefault(stem, []).append(path)
 
     def find_files(self, text: str) -> list[str]:
         """Return the files that a text may refer to: the exact path, or else paths that end with it or with a part
@@ -118,12 +123,17 @@ def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
     )
 
 
-def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Mentions:
-    """Return the files and directories that a task mentions, each once."""
+def find_mentions(
+    task: Task, paths: Collection[str], above: Collection[str], names: Sequence[str] | None = None
+) -> Mentions:
+    """Return the files and directories that a task mentions, each once.
+
+    `names`: the last part of each path, if the caller has them.
+    """
     candidates = list(_find_candidates(task))
     scope = _SCOPE.match(task.title)
     texts = [text for text, _ in candidates]
-    index = Index(paths, above, [*texts, scope[1]] if scope else texts)
+    index = Index(paths, above, [*texts, scope[1]] if scope else texts, names)
     files: list[list[str]] = []
     directories: dict[str, None] = {}
     unknown: list[str] = []

@@ -88,6 +88,9 @@ class Names:
             for number, each in enumerate(keywords)
             if each.code
         ]
+        # One search for all of them; a spelling with other letters may be found in any name.
+        ascii_letters = {letters if letters.isascii() else "" for _, letters, _ in self._codes}
+        self._code_letters = re.compile("|".join(map(re.escape, sorted(ascii_letters)))).search
         self._code_numbers = {number for number, _, _ in self._codes}
         self._stems = re.compile(
             "|".join(re.escape(each.needle) for each in keywords if not each.code)
@@ -167,7 +170,8 @@ class Names:
                     if much > best.get(number, 0.0):
                         best[number] = much
         joined = low.replace("_", "").replace("-", "") if low is not None else None
-        for number, letters, spelled in self._codes:
+        may_have_code = joined is None or self._code_letters(joined) is not None
+        for number, letters, spelled in self._codes if may_have_code else ():
             if (joined is None or letters in joined or not letters.isascii()) and spelled(text):
                 best[number] = 1.0
         return best, len(words)

@@ -78,7 +78,7 @@ class Column:
     def drop(self, others: Collection[int]) -> Column:
         """Return the column without some texts."""
         if len(others) < _FEW_OTHERS:
-            texts, counts = list(self.texts), list(self.counts)
+            texts, counts = [*_copy_to_list(self.texts)], [*_copy_to_list(self.counts)]
             for other in others:
                 place = bisect_left(texts, other)
                 if place < len(texts) and texts[place] == other:

@@ -278,20 +278,24 @@ def _open_private(path: str, flags: int) -> int:
 
 def _read_stamps_file(git: Git, commit: str) -> Baseline | None:
     try:
-        magic, checksum, data = read_regular(git.git_dir / FILE).split(b"\n", 2)
+        packed = read_regular(git.git_dir / FILE)
+        checksum_at = packed.index(b"\n") + 1
+        start = packed.index(b"\n", checksum_at) + 1
     except (OSError, ValueError):  # the repository has the same content
         return None
-    if magic != MAGIC or compute_sha256(data).encode() != checksum:
+    magic, checksum = packed[: checksum_at - 1], packed[checksum_at : start - 1]
+    # Megabytes, if there are many files: they are not copied to be hashed.
+    if magic != MAGIC or compute_sha256(memoryview(packed)[start:]).encode() != checksum:
         return None
-    line, _, rest = data.partition(b"\n")
-    head = json.loads(line)
-    return _unpack_baseline(head, rest) if head["commit"] == commit else None
+    end = packed.find(b"\n", start)
+    head = json.loads(packed[start:end])
+    return _unpack_baseline(head, packed, end + 1) if head["commit"] == commit else None
 
 
-def _unpack_baseline(head: dict[str, Any], rest: bytes) -> Baseline | None:
-    parts, start = [], 0
+def _unpack_baseline(head: dict[str, Any], packed: bytes, start: int) -> Baseline | None:
+    parts = []
     for size in head["sizes"]:
-        parts.append(rest[start : start + size])
+        parts.append(packed[start : start + size])
         start += size
     directories, names, stamps, entries = parts
     table = FileTable(directories, tuple(head["counts"]), names, stamps)

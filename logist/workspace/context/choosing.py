@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,14 +73,15 @@ def find_relevant_files(
     if bounds.limit < 1:
         return []
     paths: Collection[str] = found.files.keys()
+    names: Sequence[str] | None = found.table.text_names
     candidates = found.searchable
     if not (found.table.names.isascii() and found.table.directories.isascii()):
-        paths = dict.fromkeys(filter(is_text, paths))
+        paths, names = dict.fromkeys(filter(is_text, paths)), None
         candidates = candidates.keep(map(is_text, candidates.paths))
     if known:
-        paths = dict.fromkeys(path for path in paths if path not in known)
+        paths, names = dict.fromkeys(path for path in paths if path not in known), None
         candidates = candidates.keep(path not in known for path in candidates.paths)
-    mentioned = find_mentions(task, paths, found.directories)
+    mentioned = find_mentions(task, paths, found.directories, names)
     with safe_open.open_root(root) as top:
         ranked = _rank_files(top, candidates, task, mentioned, bounds, past, texts, report)
         unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]

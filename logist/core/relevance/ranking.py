@@ -455,10 +455,13 @@ class _Worth:
             weight for keyword, weight in zip(keywords, self._weights, strict=True) if not keyword.compound
         )
         # Each file that has a keyword counts, those with the same content, too.
-        having = _union_contents(texts)
-        size = sum(map(texts.sizes.__getitem__, having))
-        size += sum(number * texts.sizes[content] for content, number in further.items() if content in having)
-        files = len(having) + sum(number for content, number in further.items() if content in having)
+        without = _find_contents_without_keywords(texts)
+        size = sum(texts.sizes) - sum(map(texts.sizes.__getitem__, without))
+        files = len(texts.sizes) - len(without)
+        for content, number in further.items():
+            if content not in without:
+                size += number * texts.sizes[content]
+                files += number
         average = max(1.0, size / max(1, files))
         self._dampings = [SATURATION * (1 - LENGTH + LENGTH * size / average) for size in texts.sizes]
 
@@ -597,14 +600,12 @@ class _Worth:
         return ", ".join(self._keywords[number].word for number in _choose_best(scores, most))
 
 
-def _union_contents(texts: Texts) -> set[int]:
-    """Return the contents that have any keyword."""
-    having = set[int]()
+def _find_contents_without_keywords(texts: Texts) -> set[int]:
+    """Return the contents that have no keyword."""
+    without = set(range(len(texts.sizes)))
     for column in sorted(texts.columns, key=len, reverse=True):
-        if len(having) == len(texts.sizes):
-            break
-        having.update(column.texts)
-    return having
+        without = column.find_missing(without)
+    return without
 
 
 def _count_further(contents: Collection[int]) -> dict[int, int]:

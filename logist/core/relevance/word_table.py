@@ -75,6 +75,12 @@ class Column:
         """Yield the texts with their counts."""
         return zip(_copy_to_list(self.texts), _copy_to_list(self.counts), strict=True)
 
+    def find_missing(self, texts: set[int]) -> set[int]:
+        """Return those of some texts that don't contain it."""
+        if len(texts) * _SEARCH_EFFORT < len(self):
+            return {text for text in texts if not self.get_count(text)}
+        return texts.difference(_copy_to_list(self.texts))
+
     def drop(self, others: Collection[int]) -> Column:
         """Return the column without some texts."""
         if len(others) < _FEW_OTHERS:
@@ -88,10 +94,15 @@ class Column:
 
     def append(self, column: Column, first: int) -> Column:
         """Return this column, followed by another one, whose texts have numbers from `first`."""
-        return Column([*self.texts, *(first + text for text in column.texts)], [*self.counts, *column.counts])
+        texts = [first + text for text in _copy_to_list(column.texts)]
+        return Column(
+            [*_copy_to_list(self.texts), *texts], [*_copy_to_list(self.counts), *_copy_to_list(column.counts)]
+        )
 
 
 _FEW_OTHERS = 100
+_SEARCH_EFFORT = 16
+"""To look for one text takes as long as to look at so many of all texts in turn."""
 
 
 def _copy_to_list(numbers: Sequence[int]) -> Sequence[int]:

@@ -19,6 +19,7 @@ from logist.core.relevance.words import Keyword
 from logist.digests import start_hash
 from logist.quick_dataclass import dataclass
 from logist.workspace.context.descending import Descent
+from logist.workspace.context.walking import MAX_FILE_BYTES
 from logist.workspace.context.word_index import (
     LEAST_BYTES,
     MOST_FOLDER_BYTES,
@@ -30,8 +31,6 @@ from logist.workspace.files import safe_open
 
 MAX_BYTES = 400_000_000
 """Maximum bytes of all files together; of the other files only the names are used."""
-MAX_FILE_BYTES = 2_000_000
-"""A larger file is not searched: it is data, and would use up the limit for all files."""
 SNIFFED = 8_192
 """A file with a zero in its first bytes, up to this number, is not text."""
 _LONG_ID_BYTES = 32

@@ -23,6 +23,7 @@ from distributed.versions import VersionMismatchWarning
 
 from logist.agents.remote.cluster import CALL_SECONDS, SchedulerLost, Worker, WorkerLost, WorkerUnfit
 from logist.agents.remote.local_cluster import LocalCluster, start_local_cluster
+from logist.errors import LogistError, UsageError
 
 if TYPE_CHECKING:
     from distributed.security import Security
@@ -148,21 +149,40 @@ class DaskCluster:
     async def _keep_connection(self) -> None:
         options = {} if self._security is None else {"security": self._security}
         try:
-            self._client = await distributed.Client(
+            client = distributed.Client(
                 self.address, asynchronous=True, set_as_default=False, timeout=CONNECT_SECONDS, **options
             )
+            # Dask's own limit doesn't cover a server of another kind, which accepts the connection.
+            self._client = await asyncio.wait_for(client, CONNECT_SECONDS * 1.5)
         except Exception as error:  # noqa: BLE001 - whatever answers at a wrong address
-            self._connected.set_exception(self._build_lost_error(_describe(error)))
+            self._connected.set_exception(self._explain_connecting(error))
             return
         self._connected.set_result(None)
         watching = asyncio.ensure_future(self._watch())
         await asyncio.wait(
             {watching, asyncio.ensure_future(self._leaving.wait())}, return_when="FIRST_COMPLETED"
         )
+        seconds = (
+            LEAVE_SECONDS if self._lost is None else 0.1
+        )  # Dask would try to reach a lost scheduler again
         self._lose_scheduler("the connection is closed")
         await asyncio.sleep(0)  # those who wait get the error first
         with suppress(Exception):
-            await asyncio.wait_for(self._client.close(), LEAVE_SECONDS)
+            await asyncio.wait_for(self._client.close(), seconds)
+
+    def _explain_connecting(self, error: Exception) -> LogistError:
+        if isinstance(error, ValueError):  # of Dask's own reading of addresses
+            fix = "use tcp://HOST:8786, or tls://HOST:8786"
+            return UsageError(f"not a scheduler's address: {_describe(error)}", where="--scheduler", fix=fix)
+        if "TLS" in str(error):
+            fix = "name them in Dask's configuration: see TLS in docs/cluster.md"
+            return UsageError("no certificates for a scheduler with TLS", where=self.address, fix=fix)
+        why = (
+            "no answer of a scheduler"
+            if isinstance(error, TimeoutError) and not str(error)
+            else _describe(error)
+        )
+        return self._build_lost_error(why)
 
     async def _watch(self) -> None:
         """Notice which workers have left, until the scheduler is lost."""

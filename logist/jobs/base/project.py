@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from logist.core.step.model_choice import ChosenModel
     from logist.installed_files import InstalledFiles
     from logist.jobs.base.breakers import ProviderBreakers
+    from logist.jobs.base.worker_pool import WorkerPool
     from logist.roles import Roles
     from logist.store.progress import ActivityRecord
     from logist.workspace import Workspace
@@ -141,6 +142,8 @@ class ProjectContext:
     """What all jobs of this run together may cost, in microcents."""
     deadline: Deadline | None = None
     """When this run begins no more steps."""
+    workers: WorkerPool | None = None
+    """The workers on other machines that call the agents; None: this machine does."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
     current_settings: CurrentSettings | None = None

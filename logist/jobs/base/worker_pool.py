@@ -1,0 +1,93 @@
+"""The workers of a run on other machines: which of them has a free place, and which can't do what."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from logist.errors import ProviderError
+
+if TYPE_CHECKING:
+    from logist.agents.remote.cluster import Cluster, Worker
+
+POLL_SECONDS = 0.1
+LIST_SECONDS = 1.0
+"""How long one list of workers is used."""
+UNFIT_SECONDS = 60.0
+"""How long a worker that has refused a task, or did not answer, gets no other one of this kind."""
+
+
+class WorkerPool:
+    """The workers of one run. Its methods may be called from several threads."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._running: Counter[str] = Counter()
+        self._unfit: dict[tuple[str, str], tuple[float, str]] = {}
+        """By address and kind of task: until when, and why."""
+        self._listed: tuple[float, list[Worker]] = (float("-inf"), [])
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def take_worker(self, kind: str, on_poll: Callable[[], None]) -> Iterator[Worker]:
+        """Hold a place of the worker with the most free places inside the block; waits until there is one.
+
+        `kind`: of the task; workers that have refused one of this kind are left out. `on_poll` may raise to give up.
+        Raises ProviderError if no worker can do it, SchedulerLost.
+        """
+        worker = self._wait_for_place(kind, on_poll)
+        try:
+            yield worker
+        finally:
+            with self._changed:
+                self._running[worker.address] -= 1
+                self._changed.notify_all()
+
+    def _wait_for_place(self, kind: str, on_poll: Callable[[], None]) -> Worker:
+        while True:
+            on_poll()
+            with self._changed:
+                workers = self._list_workers()
+                fit = [each for each in workers if self._find_reason(each, kind) is None]
+                if not fit:
+                    raise self._build_error(workers, kind)
+                best = max(fit, key=lambda each: (each.threads - self._running[each.address], each.address))
+                if best.threads > self._running[best.address]:
+                    self._running[best.address] += 1
+                    return best
+                self._changed.wait(POLL_SECONDS)
+
+    def refuse(self, worker: Worker, kind: str, reason: str) -> None:
+        """Give a worker no tasks of this kind for a while."""
+        with self._changed:
+            self._unfit[worker.address, kind] = (time.monotonic() + UNFIT_SECONDS, reason)
+
+    def list_workers(self) -> list[Worker]:
+        """Return the workers. Raises SchedulerLost."""
+        with self._changed:
+            return self._list_workers()
+
+    def _list_workers(self) -> list[Worker]:
+        at, workers = self._listed
+        if time.monotonic() > at + LIST_SECONDS:
+            workers = self.cluster.list_workers()
+            self._listed = (time.monotonic(), workers)
+        return workers
+
+    def _find_reason(self, worker: Worker, kind: str) -> str | None:
+        until, reason = self._unfit.get((worker.address, kind), (0.0, ""))
+        return reason if time.monotonic() < until else None
+
+    def _build_error(self, workers: list[Worker], kind: str) -> ProviderError:
+        if not workers:
+            message = f"the scheduler at {self.cluster.address} has no workers; nothing was sent"
+            return ProviderError(message, fix="start workers for it, then run the command again")
+        reasons = dict.fromkeys(filter(None, (self._find_reason(each, kind) for each in workers)))
+        return ProviderError(
+            f"no worker can do this; nothing was sent: {'; '.join(reasons)}",
+            fix="correct this on one of these machines, then run the command again",
+        )

@@ -21,7 +21,7 @@ from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import files
-from logist.store.gate_log import read_gate_log
+from logist.store.gate_log import LOG, read_gate_log
 
 GATE = "gate"
 """The directory of the requests of an agent program, in the directory of exchanges."""
@@ -69,6 +69,18 @@ def begin_exchange(folder: Path, k: int, request: JsonObject) -> None:
 def mark_exchange_sent(folder: Path, k: int) -> None:
     """Record that the bytes may leave from now on."""
     files.touch(folder / f"{k}.sent")
+
+
+def withdraw_sent(folder: Path, k: int) -> None:
+    """Record that a request was not sent after all."""
+    with files.convert_os_errors(folder), suppress(FileNotFoundError):
+        os.unlink(folder / f"{k}.sent")
+        files.sync_directory(folder)
+
+
+def is_exchange_file(name: str) -> bool:
+    """Whether an exchange has a file with this name, below the directory of exchanges."""
+    return bool(_NAME.fullmatch(name)) or name == f"{GATE}/{LOG}"
 
 
 def save_response(folder: Path, k: int, response: JsonObject) -> None:

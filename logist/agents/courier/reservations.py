@@ -23,6 +23,8 @@ from logist.timestamps import find_local_day, format_utc
 CallName = int | str
 """The number of an exchange, or the name of a request that went through the gate: see `name_gate_call`."""
 _GATE_CALL = "gate-"
+ERRAND = "errand"
+"""The name of all exchanges together that a worker on another machine makes."""
 SHORT_PAUSE = 5.0
 """Seconds until the next try if only the reservations of running calls prevent a call."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -262,6 +263,8 @@ def _find_cost(session: Session, open_call: OpenCall, exchanges: inflight.Exchan
         exchanges
         and reservations.name_ask(open_call.call.job, first.get("after"), first.get("sequence", 0)) == ask_id
     ):
+        if number == reservations.ERRAND:
+            return _find_errand_cost(exchanges)
         if number == "1" and ask_files.has_gate(exchanges):
             return NOTHING  # each of its requests is a call
         in_gate = reservations.parse_gate_call(number)
@@ -281,6 +284,27 @@ def _find_cost(session: Session, open_call: OpenCall, exchanges: inflight.Exchan
     return _find_recorded_cost(session, open_call, ask_id)
 
 
+def _find_errand_cost(exchanges: inflight.Exchanges) -> Cost | None:
+    """Return what a worker on another machine has spent on an ask; None while that is in doubt, or it is not over."""
+    errand = ask_files.read_errand(exchanges)
+    if errand is None or not errand.ticket:
+        return NOTHING
+    try:
+        got = ask_files.collect_ask(exchanges)
+    except Damaged:
+        return None  # who collects it reports the damage
+    if errand.is_away or got.kind in ("in_doubt", "unfinished"):
+        return None
+    if ask_files.has_gate(exchanges):
+        return reservations.count_cost(got.reply.usage, has_error=got.reply.error is not None)
+    costs = [
+        reservations.read_cost(each.response)
+        for each in exchanges
+        if each.k > errand.kept and each.response is not None
+    ]
+    return functools.reduce(Cost.plus, costs, NOTHING)
+
+
 def _find_recorded_cost(session: Session, open_call: OpenCall, ask_id: str) -> Cost | None:
     """Return what the history says about a call whose files are gone."""
     history = session.load_history()
@@ -292,12 +316,19 @@ def _find_recorded_cost(session: Session, open_call: OpenCall, ask_id: str) -> C
             reservations.name_ask(open_call.call.job, entry.checksum, 0) == ask_id for entry in history
         )
         return NOTHING if is_of_this_job else open_call.cost
+    is_errand = open_call.call.id.endswith(f"/{reservations.ERRAND}")
     if outcome.kind is not Kind.RECOVER:
-        return open_call.cost  # its own part of the cost is not known any more
+        # The part of one exchange is not known any more, that of all is.
+        return reservations.count_cost(outcome.usage, has_error=False) if is_errand else open_call.cost
     if session.is_in_doubt() and not _is_released(outcome, history):
         return None
     command = RecoverCommand.read(outcome.command)
-    if command.given_up or _is_released(outcome, history):
+    is_free = bool(command.given_up) or _is_released(outcome, history)
+    if is_errand:
+        cost = reservations.count_cost(outcome.usage, has_error=False)
+        doubtful = command.in_doubt_microcents or 0
+        return cost._replace(microcents=max(0, cost.microcents - doubtful)) if is_free else cost
+    if is_free:
         return NOTHING
     booked = command.in_doubt_microcents
     if reservations.parse_gate_call(open_call.call.id.rpartition("/")[2]) is not None:

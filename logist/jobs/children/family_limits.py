@@ -31,7 +31,7 @@ from logist.jobs.base import budgets, family
 from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
-from logist.jobs.turn import agent_calls, next_request, unfinished_turns
+from logist.jobs.turn import agent_calls, errands, next_request, unfinished_turns
 from logist.lazy_modules import load_all
 from logist.quick_dataclass import dataclass
 
@@ -134,6 +134,10 @@ def _reserve_in_ledger(session: Session, ask: RecordedAsk) -> None:
     if ledger is None:
         return
     agent_calls.raise_if_stopping(session)
+    if ask.errand is not None:
+        if refusal := errands.reserve_errand(session, ask, ledger):
+            raise BudgetReached(build_refusal_error(refusal), ask.role)
+        return
     coming = None
     if ask.agent in MODEL_AGENTS:
         coming = AskProgress.from_exchanges(()).plan_next(ask)

@@ -29,6 +29,7 @@ from logist.jobs.turn import (
     answer_forms,
     check_runs,
     doubtful_payments,
+    errands,
     observation,
     outages,
     unfinished_turns,
@@ -60,6 +61,10 @@ def record_pending_answer(
     restore_point = unfinished_turns.undo_cut_off_restore(session)
     budgets.settle_calls(session)
     collected = _collect_unrecorded(session)
+    if collected is not None and collected.ask is not None and collected.ask.is_away:
+        errands.collect_away(session)
+        budgets.settle_calls(session)
+        collected = _collect_unrecorded(session)
     if _may_resume(session, collected, goes_on):
         assert collected is not None
         collected = _resume_answer(session, collected)

@@ -1,0 +1,266 @@
+"""What runs on the machine of a worker: tasks that a dispatcher sends.
+
+A dispatcher calls these functions through an engine, by their names. They take and return plain data, so that two versions
+of Logist can tell each other that they differ. All of them take `spool`: the directory of the machine; None for that of the
+environment. A task works in a copy of the job (`mirror.py`) with the same courier, gate and sandbox as on one machine. Its
+result stays here until the dispatcher has it (`forget_tasks`).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from logist.agents import sandbox
+from logist.agents.courier import process as courier
+from logist.agents.courier.ask_files import RecordedAsk
+from logist.agents.courier.ending import end_courier
+from logist.agents.courier.process import CourierProcess
+from logist.agents.programs.finding import load_errand_program
+from logist.agents.protocol import MODEL_AGENTS
+from logist.agents.remote.mirror import Mirror, has_commit
+from logist.agents.remote.spool import Spool
+from logist.config.environment import Environment
+from logist.core.model import JsonObject
+from logist.errors import LogistError
+from logist.store import Lock, files, inflight
+from logist.store.gate_log import LOG
+from logist.store.progress import MOST_BYTES as MOST_PROGRESS
+from logist.store.progress import NAME as PROGRESS
+from logist.version import __version__
+from logist.workspace.git import Git
+
+COMMAND = "a task of another machine"
+WAIT_SECONDS = 86_400.0
+"""How long a task waits for another one of the same job on the same machine."""
+POLL_SECONDS = 0.1
+MOST_SKEW = 300.0
+"""Seconds by which the clocks of two machines may differ."""
+LEAST_FREE = 256 << 20
+"""Bytes that must be free on the disk before a task begins."""
+MOST_FILE = 1 << 29
+
+
+def describe_machine(spool: str | None = None) -> JsonObject:
+    """Return what a dispatcher has to know before it sends a task."""
+    place = Spool.open(spool)
+    return {
+        "machine": place.machine,
+        "host": socket.gethostname(),
+        "logist": __version__,
+        "python": platform.python_version(),
+        "clock": time.time(),
+        "free_bytes": shutil.disk_usage(place.path).free,
+    }
+
+
+def find_known_commits(asked: JsonObject, spool: str | None = None) -> JsonObject:
+    """Return what a machine has of a job, so that only the rest is sent.
+
+    `asked`: `mirror`, `job`, `base` (the commit that the job began with), `rules`. The answer: `has_base`, and `commits`,
+    those that came from the dispatcher, the last one first.
+    """
+    place = Spool.open(spool)
+    mirror = _open_mirror(place, asked)
+    return {
+        "has_base": has_commit(Git(place.store, of_job=True), asked["base"]),
+        "commits": mirror.list_commits(),
+    }
+
+
+def do_task(task: JsonObject, spool: str | None = None) -> JsonObject:
+    """Do a task and return its result: `outcome` is `done`, or `refused` with a `reason` and nothing was sent.
+
+    If the same task is begun again here, it waits for the
+    first and returns the same result.
+    """
+    place = Spool.open(spool)
+    ticket = task["ticket"]
+    if reason := find_obstacle(task, place):
+        return {"outcome": "refused", "reason": reason}
+    record = {name: task[name] for name in ("ticket", "mirror", "job", "project", "commit", "rules")}
+    if not place.begin_task(ticket, record):
+        return collect_task(ticket, spool)
+    mirror = _open_mirror(place, task)
+    try:
+        with mirror.hold(COMMAND, WAIT_SECONDS) as lock:
+            process = _launch(place, mirror, task, lock)
+            while not process.has_ended(POLL_SECONDS):
+                pass
+            return _finish(place, mirror, record)
+    except _NotBegun as error:
+        place.forget(ticket)
+        return {"outcome": "refused", "reason": str(error)}
+
+
+class _NotBegun(Exception):
+    """A task could not be begun, so nothing was sent."""
+
+
+def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
+    """Return the result of a task that was begun before, when it has ended.
+
+    `outcome` is `unknown` if it has not begun here; from then on, it can't.
+    """
+    place = Spool.open(spool)
+    if place.fence_task(ticket):
+        return {"outcome": "unknown"}
+    if (known := place.read_result(ticket)) is not None:
+        return {**known[0], "pack": known[1]}
+    record = place.read_task(ticket)
+    if record is None:
+        return {"outcome": "unknown"}
+    mirror = _open_mirror(place, record)
+    with mirror.hold(COMMAND, WAIT_SECONDS):
+        known = place.read_result(ticket)
+        return {**known[0], "pack": known[1]} if known is not None else _finish(place, mirror, record)
+
+
+def stop_task(ticket: str, spool: str | None = None) -> bool:
+    """Ask the courier of a task to end and to record what it knows; False if none is at work."""
+    place = Spool.open(spool)
+    record = place.read_task(ticket)
+    if record is None:
+        return False
+    mirror = _open_mirror(place, record)
+    holder = mirror.job.find_lock_holder()
+    if holder is None or holder.courier is None:
+        return False
+    return end_courier(holder.courier, mirror.path)
+
+
+def read_activity(ticket: str, offset: int, spool: str | None = None) -> JsonObject:
+    """Return what the agent of a task has reported since `offset` (bytes): `data` and the new offset, `end`."""
+    place = Spool.open(spool)
+    record = place.read_task(ticket)
+    data = b""
+    if record is not None:
+        path = _open_mirror(place, record).job.inflight / PROGRESS
+        data = (files.read_bytes(path, 2 * MOST_PROGRESS) or b"") if path.exists() else b""
+    new = data[offset:] if offset <= len(data) else data  # the courier has emptied it
+    return {"data": new, "end": len(data)}
+
+
+def list_results(project: str, spool: str | None = None) -> list[JsonObject]:
+    """Return the tasks of a project that this machine still has: `ticket`, `job`, `is_done`."""
+    place = Spool.open(spool)
+    found = []
+    for ticket in place.list_tickets():
+        record = place.read_task(ticket)
+        if record is not None and record["project"] == project:
+            is_done = place.read_result(ticket) is not None
+            found.append({"ticket": ticket, "job": record["job"], "is_done": is_done})
+    return found
+
+
+def forget_tasks(tickets: list[str], spool: str | None = None) -> None:
+    """Remove tasks whose results the dispatcher has."""
+    place = Spool.open(spool)
+    for ticket in tickets:
+        place.forget(ticket)
+
+
+def find_obstacle(task: JsonObject, place: Spool) -> str:
+    """Return why this machine can't do a task, as one line; empty if it can. Nothing was sent then."""
+    here = socket.gethostname()
+    if task["logist"] != __version__:
+        return f"{here} has Logist {__version__}, and the dispatcher {task['logist']}; install the same version on both"
+    skew = time.time() - task["clock"]
+    if abs(skew) > MOST_SKEW:
+        return (
+            f"the clock of {here} is {abs(skew) / 60:.0f} minutes {'ahead' if skew > 0 else 'behind'}; set it"
+        )
+    if (free := shutil.disk_usage(place.path).free) < LEAST_FREE + 3 * len(task["pack"]):
+        return f"{here} has only {free >> 20} MiB free at {place.path}; free some space there"
+    ask = RecordedAsk.read(task["ask"])
+    name = ask.model.api_key_env
+    if name and not Environment.from_process().get_key(name):
+        return f"{here} has no key {name} in the environment of its worker; set it there, and start the worker again"
+    runs_commands = ask.agent not in MODEL_AGENTS or ask.work.permissions.can_execute_commands
+    if runs_commands and ask.work.sandbox.mode == "required" and sandbox.detect_sandbox().kind == "none":
+        why = "; ".join(sandbox.detect_sandbox().details)
+        return f"{here} has no sandbox, but the config requires one: {why}; install bubblewrap there"
+    if ask.agent not in MODEL_AGENTS:
+        try:
+            load_errand_program(ask.agent, ask.work.program)
+        except LogistError as error:
+            return f"{here}: {error.message}"
+    return ""
+
+
+def _open_mirror(place: Spool, named: JsonObject) -> Mirror:
+    return Mirror(place.find_mirror(named["mirror"], named["job"]), named["rules"])
+
+
+def _launch(place: Spool, mirror: Mirror, task: JsonObject, lock: Lock) -> CourierProcess:
+    """Start the courier of a task; it goes on if this process is killed. Raises _NotBegun."""
+    ask: JsonObject = task["ask"]
+    environment = Environment.from_process()
+    name = RecordedAsk.read(ask).model.api_key_env
+    key = environment.get_key(name) if name else None
+    try:
+        mirror.set_up(place, task)
+        mirror.job.begin_exchange(1, ask)
+        for kept, text in task["files"].items():
+            if inflight.is_exchange_file(kept):
+                files.replace_file(mirror.job.inflight / kept, text.encode())
+        mirror.workspace.disarm_git(for_programs=True)
+        private = {
+            "api_key": key,
+            "secrets": list(environment.list_secrets(*([name] if name else []))),
+            "ledger": _place_ledger(place, task),
+            "rates": _place_rates(place, task),
+        }
+        return courier.launch_courier(mirror.job, lock, private, environment.build_child_environment())
+    except (LogistError, OSError) as error:
+        raise _NotBegun(f"{socket.gethostname()} can't begin the task: {error}") from error
+
+
+def _place_ledger(place: Spool, task: JsonObject) -> JsonObject | None:
+    """The ledger of this task alone: it may spend what the dispatcher has reserved for it."""
+    ledger = task["ledger"]
+    return None if ledger is None else {**ledger, "folder": str(place.find_task(task["ticket"]) / "ledger")}
+
+
+def _place_rates(place: Spool, task: JsonObject) -> JsonObject:
+    return {**task["rates"], "folder": str(place.path / "rates")}
+
+
+def _finish(place: Spool, mirror: Mirror, record: JsonObject) -> JsonObject:
+    """Save the result of a task that has ended, under the lock of its mirror, and return it."""
+    marker = (inflight.read_exchanges(mirror.job.inflight)[0].request or {}).get("work", {}).get("marker")
+    if marker:
+        sandbox.end_leftover_processes(marker)
+    checkpoint = mirror.workspace.create_checkpoint("as the agent left it on a worker")
+    pack = mirror.pack_changes(checkpoint.commit, record["commit"])
+    result = {
+        "outcome": "done",
+        "ticket": record["ticket"],
+        "commit": checkpoint.commit,
+        "skipped": list(checkpoint.skipped),
+        "files": read_exchange_files(mirror.job.inflight),
+        "log": _read_log(mirror.job.logs / courier.LOG),
+    }
+    place.save_result(record["ticket"], result, pack)
+    return {**result, "pack": pack}
+
+
+def read_exchange_files(folder: Path) -> dict[str, str]:
+    """Return the files of exchanges, and of the gate; not those that a program made."""
+    names = [*os.listdir(folder), f"{inflight.GATE}/{LOG}"]
+    return {
+        name: data.decode()
+        for name in sorted(filter(inflight.is_exchange_file, names))
+        if (folder / name).exists() and (data := files.read_bytes(folder / name, MOST_FILE)) is not None
+    }
+
+
+def _read_log(path: Path) -> str:
+    with suppress(LogistError, OSError):
+        return (files.read_bytes(path) or b"")[-4000:].decode("utf-8", "replace")
+    return ""

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from logist.jobs.base.worker_pool import WorkerPool
 
 COMMAND = TypeVar("COMMAND", bound=Callable[..., object])
-WORKER_DIRECTORY = "LOGIST_WORKER_DIR"
+SPOOL = ("LOGIST_WORKER_DIR", "XDG_STATE_HOME")
+"""Where the worker processes keep their tasks."""
 
 
 class Engine(NamedTuple):
@@ -60,7 +61,7 @@ def join_cluster(project: ProjectContext, engine: Engine, parallel: int | None) 
 
     environment = project.environment
     passed = environment.build_child_environment() | environment.select_variables(
-        (*project.key_names, WORKER_DIRECTORY)
+        (*project.key_names, *SPOOL)
     )
     cluster = open_cluster(engine.on, engine.scheduler, parallel, passed)
     click.get_current_context().call_on_close(cluster.close)

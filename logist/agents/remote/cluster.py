@@ -45,6 +45,10 @@ class Cluster(Protocol):
     address: str
     """Of the scheduler."""
 
+    def find_loss(self) -> SchedulerLost | None:
+        """Return why the scheduler can't be reached any more; None as long as it answers. Never waits."""
+        ...
+
     def list_workers(self) -> list[Worker]:
         """Return the workers that can get tasks now. Raises SchedulerLost."""
         ...

@@ -98,6 +98,10 @@ class DaskCluster:
             raise
         return cluster
 
+    def find_loss(self) -> SchedulerLost | None:
+        """Return why the scheduler is lost; it is asked once a second."""
+        return self._lost
+
     def list_workers(self) -> list[Worker]:
         """Return the workers that the scheduler knows."""
         identity = self._wait(self._ask_scheduler("identity"))

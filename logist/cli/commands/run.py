@@ -239,6 +239,8 @@ def run(
         with _write_heartbeat(project, heartbeat) as display.heartbeat, render.print_times():
             _report_limits(project)
             is_short = _run_rounds(project, parallel, watch, display, choice, selection)
+            if (loss := project.find_cluster_loss()) is not None and not project.stopping():
+                raise loss
     except LogistError as error:
         display.end(EndReason.ERROR, error.exit_code, error=error.message)
         raise

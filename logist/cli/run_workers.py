@@ -43,7 +43,7 @@ def choose_engine(on: str | None, scheduler: str | None) -> Engine | None:
     """Return what the options choose; None without --on. Raises UsageError."""
     if on is None:
         if scheduler is not None:
-            raise UsageError("--scheduler needs an engine", where="--scheduler", fix="add --on dask")
+            raise UsageError("no engine for this scheduler", where="--scheduler", fix="add --on dask")
         return None
     from logist.agents.remote.cluster import parse_engine
 

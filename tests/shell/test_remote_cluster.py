@@ -69,7 +69,7 @@ def tell_environment(spool: str | None = None) -> dict[str, str]:
     return dict(os.environ)
 
 
-def fail(text: str, spool: str | None = None) -> None:
+def fail(text: object, spool: str | None = None) -> None:
     raise UsageError(f"no {text}", where="here", fix="do better")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from tests.cli.test_interrupted import paid
 from tests.cli.test_progress import DONE, SETTINGS
 from tests.dask_bench import DaskProcesses, is_running, list_below, wait_until
 from tests.loopback import Loopback
-from tests.support import Ran
+from tests.support import CRASHED, ROOT, Ran, process_environment
 
 KEY = "MY_MODEL"
 
@@ -178,3 +180,15 @@ def test_without_on_nothing_of_it_is_loaded(desk: Desk) -> None:
     assert [
         name for name in loaded if name.startswith(("dask", "distributed", "logist.agents.remote."))
     ] == []
+
+
+@pytest.mark.deep
+def test_the_demo(tmp_path: Path) -> None:
+    environment = process_environment() | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, str(ROOT / "scripts" / "demo-cluster")]
+    ran = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=CRASHED, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "# killed: the worker carla" in ran.stdout
+    assert ran.stdout.endswith("6 jobs, 6 calls of the model: each was made once.\n")

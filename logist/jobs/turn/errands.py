@@ -313,7 +313,7 @@ def _find_again(
             said = True
             why = f" ({reason.message})" if reason is not None else ""
             session.project.say(
-                f"{session.job.id}: the worker {ask.errand.worker} is out of reach{why}; waiting up to {LOST_SECONDS:.0f} s for its machine"
+                f"the worker {ask.errand.worker} is out of reach{why}; waiting up to {LOST_SECONDS:.0f} s for its machine"
             )
         _raise_if_stopping(session)
         time.sleep(POLL_SECONDS * 2)

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from logist.cli.context import open_project
+from logist.cli.run_workers import build_worker_environment
+from logist.config.environment import Environment
 from tests.cli.desk import Desk, Json
 from tests.cli.test_interrupted import paid
 from tests.cli.test_progress import DONE, SETTINGS
@@ -100,6 +103,16 @@ def test_a_run_on_a_local_cluster(desk: Desk) -> None:
         assert desk.state(job_id)["status"] == "APPROVAL_REQUIRED"
         assert desk("job", "verify", job_id).code == 0
         assert desk("job", "replay", job_id).code == 0
+
+
+def test_local_workers_get_what_agents_and_setups_need(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.settings(
+        SETTINGS.replace("{url}", "http://127.0.0.1:9/v1") + "workspace: {setup: {environment: [REGISTRY]}}\n"
+    )
+    monkeypatch.chdir(desk.place)
+    passed = {"PATH": "/bin", KEY: "k-1", "OPENAI_API_KEY": "k-2", "REGISTRY": "r", "LOGIST_WORKER_DIR": "/w"}
+    project = open_project(Environment({**passed, "OTHER_TOKEN": "t", "PYTHONPATH": "/p"}))
+    assert build_worker_environment(project) == passed
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])

@@ -140,7 +140,8 @@ def test_a_killed_worker_is_lost_and_another_takes_its_place(local: DaskCluster)
         local.call(worker, tell_process)
 
 
-@pytest.mark.parametrize("end", ["close", "killed"])
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize("end", ["killed", "close"])
 def test_the_processes_of_a_local_cluster_end(tmp_path: Path, end: str) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     cluster = DaskCluster.start(1, 1, environment)

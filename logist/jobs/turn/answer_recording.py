@@ -30,6 +30,7 @@ from logist.jobs.turn import (
     check_runs,
     doubtful_payments,
     errands,
+    late_results,
     observation,
     outages,
     unfinished_turns,
@@ -351,7 +352,9 @@ def record_answer(
     )
     recorded = session.record(entry)[0]
     if simulated:
-        budgets.book_supplied_cost(session, ask, answered.reply.usage)
+        released = command.released_of
+        booked = late_results.find_booked(session, released) if released is not None else 0
+        budgets.book_supplied_cost(session, ask, answered.reply.usage, booked)
     if undone or check_results:
         session.job.end_restore()
     return recorded
@@ -375,6 +378,8 @@ def _record_given_up_answer(session: Session, answered: observation.Answered) ->
 
 def _record_doubtful_answer(session: Session, answered: observation.Answered) -> Interaction:
     """Record the worst-case cost, restore the workspace, and leave the question to a steward."""
+    if answered.ask.is_away:
+        late_results.note_away(session, answered.ask)
     outcome = step.conclude_in_doubt(answered.ask.spec, session.state, answered.ask.role)
     exchanges = session.job.read_exchanges()
     booked = RecoverCommand(

@@ -211,7 +211,7 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
         machine = pool.describe_machine(worker)
         if reason := work.find_difference(machine):
             return reason
-        task = _build_task(session, ask, pool, worker)
+        task = _build_task(session, ask, pool, worker) | {"machine": machine["machine"]}
     except SchedulerLost:
         raise
     except LogistError as error:  # the worker is lost, or its directory can't be used
@@ -245,8 +245,11 @@ def _build_task(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Wo
     from logist.workspace.checkpoint import objects  # noqa: PLC0415
 
     project, job = session.project, session.job
-    git = project.open_workspace(job).git
-    commit = ask.checkpoint_before
+    workspace = project.open_workspace(job)
+    git, commit = workspace.git, ask.checkpoint_before
+    kept = len([each for each in job.read_exchanges() if each.response is not None])
+    if kept:  # a model continues with what it has changed so far
+        commit = workspace.create_checkpoint("before the agent continues on a worker").commit
     base = objects.find_base(git, commit)
     rules = {
         "caches": list(project.settings.workspace.caches),
@@ -272,8 +275,8 @@ def _build_task(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Wo
         "is_complete": common is None,
         "pack": pack_between(git, commit, [common or base]),
         "base_pack": b"" if common or known["has_base"] else pack_between(git, base, []),
-        "ask": _build_sent_ask(ask),
-        "kept": len([each for each in job.read_exchanges() if each.response is not None]),
+        "ask": _build_sent_ask(ask, ticket),
+        "kept": kept,
         "files": _read_kept_files(session),
         "ledger": _build_task_ledger(session, ask),
         "rates": _build_task_rates(session, ask, pool, worker),
@@ -285,15 +288,12 @@ def name_project(project: ProjectContext) -> str:
     return compute_sha256(str(project.jobs_dir).encode())[:32]
 
 
-def _build_sent_ask(ask: RecordedAsk) -> JsonObject:
+def _build_sent_ask(ask: RecordedAsk, ticket: str) -> JsonObject:
     """Return an ask as a worker gets it: without paths of this machine."""
     assert ask.errand is not None
-    sent = replace(
-        ask,
-        work=replace(ask.work, code=replace(ask.work.code, readable=())),
-        shares_limits_of=None,
-        errand=None,
-    )
+    # The marker finds the processes of this task only: a machine may have another one of this job, and be this machine.
+    work = replace(ask.work, code=replace(ask.work.code, readable=()), marker=f"{ask.work.marker}-{ticket}")
+    sent = replace(ask, work=work, shares_limits_of=None, errand=None)
     if (
         ask.agent not in MODEL_AGENTS and ask.provider is None
     ):  # it can't be stopped at the limit of its ledger
@@ -343,7 +343,7 @@ def _wait_for_result(
     from logist.agents.remote.cluster import SchedulerLost  # noqa: PLC0415
 
     assert ask.errand is not None
-    call = _bind_call(pool, worker)
+    call = bind_call(pool, worker)
     watch = _RemoteWatch(session, call, ask.errand.ticket)
     is_stopped = False
     try:
@@ -414,7 +414,9 @@ class _RemoteWatch:
         self._watch.end()
 
 
-def _bind_call(pool: WorkerPool, worker: Worker) -> Call:
+def bind_call(pool: WorkerPool, worker: Worker) -> Call:
+    """Return what calls functions on a worker."""
+
     def call(function: Callable[..., Any], *args: Any, seconds: float = 30.0) -> Any:
         return pool.cluster.call(worker, function, *args, seconds=seconds)
 
@@ -434,7 +436,7 @@ def _collect_again(
     has_said_so = False
     while time.monotonic() < until:
         if (worker := pool.find_machine(errand.machine)) is not None:
-            call = _bind_call(pool, worker)
+            call = bind_call(pool, worker)
             try:
                 result = call(work.collect_task, errand.ticket, seconds=COLLECT_SECONDS)
             except SchedulerLost:

@@ -228,7 +228,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
         "answered": answered,
         "failed_calls": [each._asdict() for each in failed_calls],
         "read_command": answer_details.read_command(kind, chosen, answered),
-        "poststep_command": answer_details.poststep_command(kind, chosen),
+        "poststep_command": answer_details.poststep_command(kind, chosen, folder),
         "workflow": None,
     }
 

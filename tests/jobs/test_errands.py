@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from logist.agents.remote import worker as work
 from logist.agents.remote.cluster import SchedulerLost, WorkerLost
 from logist.agents.remote.spool import Spool
 from logist.agents.remote.threads import ThreadCluster
+from logist.cli.commands.job import status
 from logist.config.environment import Environment
 from logist.core.model import Kind, Permissions, Status, StuckKind, Usage
 from logist.core.model.commands import ResubmitCommand
@@ -31,10 +33,12 @@ from logist.core.money.budgets import Cost, Sums
 from logist.errors import Busy, Damaged, ProviderError, Stopped
 from logist.jobs.base import budgets
 from logist.jobs.base.result import CommandResult
+from logist.jobs.base.session import load_session
 from logist.jobs.base.worker_pool import WorkerPool
+from logist.jobs.doctor import job_checks
 from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.steward_decisions import record_decision
-from logist.jobs.turn import errands, late_results
+from logist.jobs.turn import answer_recording, errands, late_results
 from logist.jobs.turn.next_request import Choice
 from logist.store import JobDir, files, list_jobs
 from logist.store.ledger import Ledger
@@ -229,9 +233,10 @@ def test_a_lost_scheduler_leaves_the_job_as_it_is_and_another_one_collects(
             == f"to collect its answer, run: logist run --on dask --scheduler {cluster.address}"
         )
         # A command without workers neither loses the work nor waits for it.
-        with pytest.raises(Busy, match=f"the agent of j works on another machine, {worker}, since"):
+        with pytest.raises(Busy, match=f"j: its agent works on another machine, {worker}, since"):
             home(b).step()
         assert [entry.kind for entry in b.history()] == [Kind.CREATE]
+        require_reports(b, worker)
         new = ThreadCluster(tmp_path / "machines", 2)
         again: Future[CommandResult] = begin(away(b, new).step)
         gate.set()
@@ -239,6 +244,25 @@ def test_a_lost_scheduler_leaves_the_job_as_it_is_and_another_one_collects(
         new.close()
         assert len(server.requests) == 1
     require_one_result(b)
+
+
+def require_reports(b: Bench, worker: str) -> None:
+    """Commands say who has the call, and how to get its answer."""
+    words = f"its agent works on another machine, {worker}, since "
+    collects = (
+        f"logist run --on dask --scheduler {b.project.workers.cluster.address}" if b.project.workers else ""
+    )
+    job = b.project.open_job("j")
+    told = status._warn_left_over({"next_command": ""}, str(job.path), None)
+    assert [words in each.message and collects in str(each.fix) for each in told] == [True]
+    assert words in answer_recording.describe_pending_work(load_session(b.project, job))
+    found = list(job_checks._under_way(examined(b)))
+    assert [words in each.message for each in found] == [True]
+
+
+def examined(b: Bench) -> Any:
+    job = b.project.open_job("j")
+    return SimpleNamespace(check="under way", job=job, project=b.project)
 
 
 def test_without_workers_an_ask_is_in_doubt_when_its_agent_must_have_ended(

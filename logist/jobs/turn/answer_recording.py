@@ -173,7 +173,10 @@ def _find_request_origin(entry: Interaction) -> str | None:
 
 def describe_pending_work(session: Session) -> str:
     """Why the next changing command first records or undoes something; empty if it does not."""
-    if step.find_due_phase(session.state) is not None and _collect_unrecorded(session) is not None:
+    got = _collect_unrecorded(session) if step.find_due_phase(session.state) is not None else None
+    if got is not None and got.ask is not None and got.ask.errand is not None and got.ask.is_away:
+        return errands.describe_work(got.ask.errand)
+    if got is not None:
         return "a step is in progress or not recorded yet: the next command records its result without a new request"
     if not session.find_unfinished_restore():
         return ""

@@ -371,7 +371,7 @@ def _wait_for_result(
     except SchedulerLost as error:
         raise SchedulerLost(
             f"{error.message}; the agent of {session.job.id} may still be at work on {ask.errand.worker}",
-            fix=_describe_collecting(ask.errand),
+            fix=describe_collecting(ask.errand),
         ) from error
     finally:
         watch.end()
@@ -379,10 +379,11 @@ def _wait_for_result(
 
 def _build_left_error(session: Session, errand: AwayErrand) -> Stopped:
     message = f"stopped waiting; the agent of {session.job.id} is still running on {errand.worker}"
-    return Stopped(message, exit_code=session.project.stopping(), fix=_describe_collecting(errand))
+    return Stopped(message, exit_code=session.project.stopping(), fix=describe_collecting(errand))
 
 
-def _describe_collecting(errand: AwayErrand) -> str:
+def describe_collecting(errand: AwayErrand) -> str:
+    """Return the command that collects the answer of an ask, for people."""
     return f"to collect its answer, run: logist run --on dask --scheduler {errand.scheduler}"
 
 
@@ -617,14 +618,14 @@ def _collect_here(session: Session, ask: RecordedAsk) -> None:
         return
     until = (parse_time(errand.sent_at) or 0.0) + ask.deadline_seconds + LOST_SECONDS
     if project.clock.now().timestamp() < until:
-        message = f"the agent of {session.job.id} works on another machine, {errand.worker}, since {format_local(errand.sent_at)}"
-        fix = f"{_describe_collecting(errand)} (from {format_local(until)} on, this command records its call as in doubt)"
+        message = f"{session.job.id}: {describe_work(errand)}"
+        fix = f"{describe_collecting(errand)} (from {format_local(until)} on, this command records its call as in doubt)"
         raise Busy(message, fix=fix)
 
 
-def describe_away(errand: AwayErrand) -> str:
-    """Return who works on an ask, since when, and how to get the answer, for people."""
-    return f"its agent works on {errand.worker} since {format_local(errand.sent_at)}; {_describe_collecting(errand)}"
+def describe_work(errand: AwayErrand) -> str:
+    """Return who works on an ask, and since when, for people."""
+    return f"its agent works on another machine, {errand.worker}, since {format_local(errand.sent_at)}"
 
 
 def _raise_if_stopping(session: Session) -> None:

@@ -39,6 +39,7 @@ from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
 from logist.jobs.setup import workspace_setup
+from logist.jobs.setup.command_host import JobHost
 from logist.jobs.steward import approved_work, job_merge, steward_decisions
 from logist.jobs.turn import (
     agent_calls,
@@ -203,7 +204,9 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
         session.record(*changed)
     setup: JsonObject = {}
     if limits.find_reached_limit(spec, session.state.usage) is None:
-        setup = workspace_setup.prepare_for_step(session, network=next_request.may_use_network(turn)).record
+        setup = workspace_setup.prepare_before_ask(
+            JobHost(session), network=next_request.may_use_network(turn)
+        ).record
     workspace = session.project.open_workspace(session.job)
     checkpoint = workspace.create_checkpoint(f"before interaction {session.state.revision + 1}")
     prepared = family_limits.prepare_call(session, turn, workspace, checkpoint, setup)

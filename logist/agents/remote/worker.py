@@ -66,7 +66,7 @@ def find_known_commits(asked: JsonObject, spool: str | None = None) -> JsonObjec
     those that came from the dispatcher, the last one first.
     """
     place = Spool.open(spool)
-    mirror = _open_mirror(place, asked)
+    mirror = open_mirror(place, asked)
     return {
         "has_base": has_commit(Git(place.store, of_job=True), asked["base"]),
         "commits": mirror.list_commits(),
@@ -86,7 +86,7 @@ def do_task(task: JsonObject, spool: str | None = None) -> JsonObject:
     record = {name: task[name] for name in ("ticket", "mirror", "job", "project", "commit", "rules")}
     if not place.begin_task(ticket, record):
         return collect_task(ticket, spool)
-    mirror = _open_mirror(place, task)
+    mirror = open_mirror(place, task)
     try:
         with mirror.hold(COMMAND, WAIT_SECONDS) as lock:
             process = _launch(place, mirror, task, lock)
@@ -115,7 +115,7 @@ def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
     record = place.read_task(ticket)
     if record is None:
         return {"outcome": "unknown"}
-    mirror = _open_mirror(place, record)
+    mirror = open_mirror(place, record)
     with mirror.hold(COMMAND, WAIT_SECONDS):
         known = place.read_result(ticket)
         return {**known[0], "pack": known[1]} if known is not None else _finish(place, mirror, record)
@@ -127,7 +127,7 @@ def stop_task(ticket: str, spool: str | None = None) -> bool:
     record = place.read_task(ticket)
     if record is None:
         return False
-    mirror = _open_mirror(place, record)
+    mirror = open_mirror(place, record)
     holder = mirror.job.find_lock_holder()
     if holder is None or holder.courier is None:
         return False
@@ -140,7 +140,7 @@ def read_activity(ticket: str, offset: int, spool: str | None = None) -> JsonObj
     record = place.read_task(ticket)
     data = b""
     if record is not None:
-        path = _open_mirror(place, record).job.inflight / PROGRESS
+        path = open_mirror(place, record).job.inflight / PROGRESS
         data = (files.read_bytes(path, 2 * MOST_PROGRESS) or b"") if path.exists() else b""
     new = data[offset:] if offset <= len(data) else data  # the courier has emptied it
     return {"data": new, "end": len(data)}
@@ -165,26 +165,44 @@ def forget_tasks(tickets: list[str], spool: str | None = None) -> None:
         place.forget(ticket)
 
 
+def find_difference(machine: JsonObject) -> str:
+    """Return why a machine can't get tasks from this one, as one line, by what `describe_machine` says; empty if it can."""
+    there = machine["host"]
+    if machine["logist"] != __version__:
+        return f"{there} has Logist {machine['logist']}, and this machine {__version__}; install the same version on both"
+    here = platform.python_version()
+    if machine["python"].split(".")[:2] != here.split(".")[:2]:
+        return f"{there} has Python {machine['python']}, and this machine {here}; use the same minor version on both"
+    skew = machine["clock"] - time.time()
+    if abs(skew) > MOST_SKEW:
+        return f"the clock of {there} is {abs(skew) / 60:.0f} minutes {'ahead' if skew > 0 else 'behind'}; set it"
+    return ""
+
+
+def find_machine_obstacle(task: JsonObject, place: Spool, required: str | None) -> str:
+    """Return why this machine can't do any task like this, as one line; empty if it can.
+
+    `required`: the mode of the sandbox in which it runs programs; None if it runs none.
+    """
+    here = socket.gethostname()
+    if (free := shutil.disk_usage(place.path).free) < LEAST_FREE + 3 * len(task["pack"]):
+        return f"{here} has only {free >> 20} MiB free at {place.path}; free some space there"
+    if required == "required" and sandbox.detect_sandbox().kind == "none":
+        why = "; ".join(sandbox.detect_sandbox().details)
+        return f"{here} has no sandbox, but the config requires one: {why}; install bubblewrap there"
+    return ""
+
+
 def find_obstacle(task: JsonObject, place: Spool) -> str:
     """Return why this machine can't do a task, as one line; empty if it can. Nothing was sent then."""
     here = socket.gethostname()
-    if task["logist"] != __version__:
-        return f"{here} has Logist {__version__}, and the dispatcher {task['logist']}; install the same version on both"
-    skew = time.time() - task["clock"]
-    if abs(skew) > MOST_SKEW:
-        return (
-            f"the clock of {here} is {abs(skew) / 60:.0f} minutes {'ahead' if skew > 0 else 'behind'}; set it"
-        )
-    if (free := shutil.disk_usage(place.path).free) < LEAST_FREE + 3 * len(task["pack"]):
-        return f"{here} has only {free >> 20} MiB free at {place.path}; free some space there"
     ask = RecordedAsk.read(task["ask"])
     name = ask.model.api_key_env
     if name and not Environment.from_process().get_key(name):
         return f"{here} has no key {name} in the environment of its worker; set it there, and start the worker again"
     runs_commands = ask.agent not in MODEL_AGENTS or ask.work.permissions.can_execute_commands
-    if runs_commands and ask.work.sandbox.mode == "required" and sandbox.detect_sandbox().kind == "none":
-        why = "; ".join(sandbox.detect_sandbox().details)
-        return f"{here} has no sandbox, but the config requires one: {why}; install bubblewrap there"
+    if reason := find_machine_obstacle(task, place, ask.work.sandbox.mode if runs_commands else None):
+        return reason
     if ask.agent not in MODEL_AGENTS:
         try:
             load_errand_program(ask.agent, ask.work.program)
@@ -193,7 +211,8 @@ def find_obstacle(task: JsonObject, place: Spool) -> str:
     return ""
 
 
-def _open_mirror(place: Spool, named: JsonObject) -> Mirror:
+def open_mirror(place: Spool, named: JsonObject) -> Mirror:
+    """Return the copy of a job that a task works in."""
     return Mirror(place.find_mirror(named["mirror"], named["job"]), named["rules"])
 
 

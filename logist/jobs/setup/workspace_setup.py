@@ -53,6 +53,7 @@ CERTIFICATES = ("SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 USUAL_PROGRAMS = (".venv/bin", workspace_code.NODE_PROGRAMS)
 """Where later commands of a setup find what earlier ones installed."""
 FAILED = "workspace setup failed: "
+FIX = "fix workspace.setup or the lock files, then run the command again"
 KEY_SHOWN = 16
 """The first characters of a key that are recorded in the history."""
 NOT_RUN = "setup skipped: an agent has changed the workspace, and has no network access"
@@ -325,7 +326,7 @@ class _Setup:
             raise SetupFailed(
                 f"{FAILED}{failure.command}: {failure.reason}",
                 where=str(self.job.logs / self.host.log),
-                fix="fix workspace.setup or the lock files, then run the command again",
+                fix=FIX,
                 output=failure.output,
             ) from None
         finally:

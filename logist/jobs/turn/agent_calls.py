@@ -173,8 +173,8 @@ def describe_agent_work(
         marker=make_process_marker(session),
         program=program.model_dump(mode="json") if program else None,
         code=workspace_code.find_agent_code(JobHost(session))
-        if may_run_programs(agent, role.permissions)
-        else CodePaths(),
+        if may_run_programs(agent, role.permissions) and session.project.workers is None
+        else CodePaths(),  # the machine of the worker finds its own
     )
 
 

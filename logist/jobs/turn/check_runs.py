@@ -16,7 +16,7 @@ from logist.core.step import step
 from logist.errors import SetupFailed
 from logist.jobs.base import specs
 from logist.jobs.base.session import Session
-from logist.jobs.setup import check_commands, commands
+from logist.jobs.setup import check_commands, commands, remote_commands
 from logist.jobs.setup.check_commands import SHOWN, CheckCommand, CheckEnd
 from logist.jobs.setup.command_host import JobHost
 
@@ -89,6 +89,8 @@ def _find_seconds(session: Session, configured: Check) -> float:
 def _run_checks(
     session: Session, runnable: list[CheckCommand], found: str, *, network: bool
 ) -> list[CheckEnd]:
+    if session.project.workers is not None:
+        return remote_commands.run_checks(session, runnable, found, network=network)
     return check_commands.run_checks(JobHost(session), runnable, found, network=network)
 
 

@@ -23,22 +23,22 @@ from logist.agents.courier.reservations import ERRAND
 from logist.core.machine import limits
 from logist.core.money.budgets import Cost, SharedBudget
 from logist.core.text.json_object import JsonObject
-from logist.digests import compute_sha256
 from logist.errors import LogistError, ProviderError, Stopped
 from logist.jobs.base import budgets
 from logist.jobs.base.call_limits import bind_call_rates
+from logist.jobs.base.job_bundles import MOST_BYTES, build_bundle
 from logist.jobs.base.progress_watch import ProgressWatch
+from logist.jobs.setup import remote_commands
 from logist.lazy_modules import load_all
 from logist.store import files, inflight
-from logist.version import __version__
 
 if TYPE_CHECKING:
     from logist.agents.courier.reservations import ExchangeLedger
+    from logist.agents.protocol import CodePaths
     from logist.agents.remote.cluster import Worker
     from logist.core.machine.limits import Shared
     from logist.core.model import EffectiveSpec
     from logist.core.step.step import StepPlan
-    from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.session import Session
     from logist.jobs.base.worker_pool import WorkerPool
     from logist.store.ledger import BudgetRefusal
@@ -48,8 +48,6 @@ LOST_SECONDS = 60.0
 """How long a machine may be out of reach before its task is recorded as in doubt."""
 MOST_TRIES = 3
 """How many machines an ask is offered to, if they refuse it."""
-MOST_BYTES = 1 << 30
-"""The largest pack that is sent."""
 TASK_BUDGET = "what is reserved for this task"
 _INTERRUPTED = 130
 RESULT, PACK = "result", "result.pack"
@@ -85,7 +83,7 @@ def send_errand(session: Session, ask: RecordedAsk, pool: WorkerPool) -> None:
     kind = f"{ask.agent} {ask.model.api_key_env} {ask.work.sandbox.mode}"
     refusals: list[str] = []
     for _ in range(MOST_TRIES):
-        with pool.take_worker(kind, lambda: _raise_if_stopping(session)) as worker:
+        with pool.take_worker(kind, lambda: _raise_if_stopping(session), session.job.id) as worker:
             reason = _try_send(session, ask, pool, worker)
         if reason is None:
             return
@@ -102,8 +100,11 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
 
     try:
         machine = pool.cluster.call(worker, work.describe_machine)
-        task = _build_task(session, ask, pool, worker)
-    except WorkerLost as error:
+        if reason := work.find_difference(machine):
+            return reason
+        code = remote_commands.prepare_worker(session, pool, worker, ask)
+        task = _build_task(session, ask, pool, worker, code)
+    except (WorkerLost, remote_commands.TaskRefused) as error:
         return error.message
     assert ask.errand is not None
     ticket = random_secrets.token_hex(16)
@@ -128,60 +129,24 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
     return accept_result(session, sent, result, pool, worker)
 
 
-def _build_task(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker) -> JsonObject:
+def _build_task(
+    session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker, code: CodePaths
+) -> JsonObject:
     """Return everything that a worker needs for an ask, with the objects that its machine lacks."""
-    from logist.agents.remote import worker as work  # noqa: PLC0415
-    from logist.agents.remote.mirror import has_commit, pack_between  # noqa: PLC0415
-    from logist.workspace.checkpoint import objects  # noqa: PLC0415
-
-    project, job = session.project, session.job
-    git = project.open_workspace(job).git
-    commit = ask.checkpoint_before
-    base = objects.find_base(git, commit)
-    rules = {
-        "caches": list(project.settings.workspace.caches),
-        "max_checkpoint_bytes": project.settings.workspace.max_checkpoint_bytes,
-    }
-    first = next(iter(job.read_entries()))
-    asked = {
-        "mirror": compute_sha256(f"{first['checksum']} {job.path}".encode())[:32],
-        "job": job.id,
-        "base": base,
-        "rules": rules,
-    }
-    known = pool.cluster.call(worker, work.find_known_commits, asked)
-    common = next((each for each in known["commits"] if has_commit(git, each)), None)
-    pack = pack_between(git, commit, [common or base])
-    base_pack = b"" if common or known["has_base"] else pack_between(git, base, [])
-    if (size := len(pack) + len(base_pack)) > MOST_BYTES:
-        message = f"the workspace is too large for a worker: {size >> 20} MiB packed, and at most {MOST_BYTES >> 20} can be sent"
-        raise ProviderError(message, fix=f"run it on this machine: logist job step --job {job.id}")
     return {
-        **asked,
-        "logist": __version__,
-        "clock": time.time(),
-        "project": name_project(project),
-        "commit": commit,
-        "is_complete": common is None,
-        "pack": pack,
-        "base_pack": base_pack,
-        "ask": _build_sent_ask(ask),
+        **build_bundle(session, pool, worker, ask.checkpoint_before),
+        "ask": _build_sent_ask(ask, code),
         "files": _read_kept_files(session),
         "ledger": _build_task_ledger(session, ask),
-        "rates": bind_call_rates(project, ask.model, "").to_json() | {"limits": []},
+        "rates": bind_call_rates(session.project, ask.model, "").to_json() | {"limits": []},
     }
 
 
-def name_project(project: ProjectContext) -> str:
-    """Return the name by which a machine finds the tasks of a project."""
-    return compute_sha256(str(project.jobs_dir).encode())[:32]
-
-
-def _build_sent_ask(ask: RecordedAsk) -> JsonObject:
-    """Return an ask as a worker gets it: without paths of this machine, and limited by what is reserved."""
+def _build_sent_ask(ask: RecordedAsk, code: CodePaths) -> JsonObject:
+    """Return an ask as a worker gets it: with the code that its commands find there, and limited by what is reserved."""
     assert ask.errand is not None
     most = ask.errand.cost_microcents
-    work = replace(ask.work, code=replace(ask.work.code, readable=()))
+    work = replace(ask.work, code=code)
     sent = replace(
         ask,
         work=work,

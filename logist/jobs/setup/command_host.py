@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from logist.config.working import SandboxRules
     from logist.jobs.base.project import Clock
     from logist.jobs.setup.setup_cache import SetupCache
-    from logist.jobs.setup.workspace_code import Origin
+    from logist.jobs.setup.workspace_code import JobOrigin
     from logist.store import JobDir
     from logist.workspace import Workspace
 
@@ -75,7 +75,7 @@ class CommandHost(Protocol):
         """Load the stamps of the parent, and of the job that this one was forked from."""
         ...
 
-    def find_origin(self) -> Origin:
+    def find_origin(self) -> JobOrigin:
         """Find what the job, or the job that it does a part of, started from."""
         ...
 
@@ -183,7 +183,7 @@ class JobHost:
         """Load them from the directories of these jobs."""
         return [prepared.SetupStamp.load(job.setup_file) for job in self.list_relatives()]
 
-    def find_origin(self) -> Origin:
+    def find_origin(self) -> JobOrigin:
         """Find the user's repository."""
         return workspace_code.find_origin(self._session.project, self.job, self._session.state)
 

@@ -28,7 +28,7 @@ from logist.jobs.base.project_opening import create_clock
 from logist.jobs.setup import check_commands, commands, workspace_code, workspace_setup
 from logist.jobs.setup.check_commands import CheckCommand
 from logist.jobs.setup.setup_cache import SetupCache
-from logist.jobs.setup.workspace_code import Origin
+from logist.jobs.setup.workspace_code import JobOrigin
 from logist.workspace.prepared import SetupStamp
 
 if TYPE_CHECKING:
@@ -172,14 +172,14 @@ class MirrorHost:
         places = [self._place.find_mirror(mirror, job) for mirror, job in self._task["relatives"]]
         return [SetupStamp.load(Path(place) / self.job.setup_file.name) for place in places]
 
-    def find_origin(self) -> Origin:
+    def find_origin(self) -> JobOrigin:
         """Return the user's repository by its path; on another host, there usually is none."""
         source, base = self._task["source"], self._task["base"]
 
         def had_any(paths: Sequence[str]) -> bool:
             return self.open_workspace().holds_any(base, paths)
 
-        return Origin(Path(source) if source else None, had_any)
+        return JobOrigin(Path(source) if source else None, had_any)
 
     def require_trust(self) -> None:
         """Do nothing: the dispatcher has asked before it sent the task."""

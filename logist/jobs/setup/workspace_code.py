@@ -132,7 +132,7 @@ def format_names(code: Sequence[outside_code.OutsideCode]) -> str:
 
 
 @dataclass(frozen=True)
-class Origin:
+class JobOrigin:
     """What a job, or the job that it does a part of, started from."""
 
     source: Path | None
@@ -152,7 +152,7 @@ class Origin:
         return bool(paths) and self.had_any(paths)
 
 
-def find_origin(project: ProjectContext, job: JobDir, state: State) -> Origin:
+def find_origin(project: ProjectContext, job: JobDir, state: State) -> JobOrigin:
     """Find what a job of this machine started from."""
     source, parent, start = state.source, state.parent, state.start_checkpoint
     for _ in range(MAX_DEPTH):
@@ -169,7 +169,7 @@ def find_origin(project: ProjectContext, job: JobDir, state: State) -> Origin:
     def had_any(paths: Sequence[str]) -> bool:
         return bool(start) and project.open_workspace(job).holds_any(str(start), paths)
 
-    return Origin(Path(os.path.realpath(source)) if isinstance(source, str) else None, had_any)
+    return JobOrigin(Path(os.path.realpath(source)) if isinstance(source, str) else None, had_any)
 
 
 def _is_directory_of(workspace: Path, name: str) -> bool:

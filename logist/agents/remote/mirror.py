@@ -21,6 +21,8 @@ from logist.workspace.git import Git
 COMMITS = "commits"
 """The file with the commits that the dispatcher has sent, the last one at the end: the dispatcher has them, too."""
 MOST_COMMITS = 20
+AT_WORK = "ticket"
+"""The file with the ticket of the task that was at work here last: what is in flight belongs to it."""
 
 
 class Mirror:
@@ -64,9 +66,14 @@ class Mirror:
         data = files.read_bytes(self.path / COMMITS) if (self.path / COMMITS).exists() else None
         return list(reversed((data or b"").decode("ascii", "replace").split()))
 
+    def read_ticket(self) -> str:
+        """Return the ticket of the task to which the exchanges here belong; empty if there is none."""
+        return (files.read_bytes(self.path / AT_WORK, 100) or b"").decode("ascii", "replace")
+
     def set_up(self, spool: Spool, task: JsonObject) -> None:
         """Make the workspace equal to the checkpoint that a task begins with. Raises LogistError."""
         files.remove_tree(self.job.inflight)
+        files.replace_file(self.path / AT_WORK, task["ticket"].encode("ascii"))
         base, commit = task["base"], task["commit"]
         if self.list_commits() and not task["is_complete"]:
             _add_pack(self.workspace.git, task["pack"])

@@ -13,7 +13,8 @@ import platform
 import shutil
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from logist.agents import sandbox
@@ -27,7 +28,7 @@ from logist.agents.remote.mirror import Mirror, has_commit
 from logist.agents.remote.spool import Spool
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
-from logist.errors import LogistError
+from logist.errors import Busy, Damaged, LogistError
 from logist.store import Lock, files, inflight
 from logist.store.gate_log import LOG
 from logist.store.progress import MOST_BYTES as MOST_PROGRESS
@@ -36,8 +37,6 @@ from logist.version import __version__
 from logist.workspace.git import Git
 
 COMMAND = "a task of another machine"
-WAIT_SECONDS = 86_400.0
-"""How long a task waits for another one of the same job on the same machine."""
 POLL_SECONDS = 0.1
 MOST_SKEW = 300.0
 """Seconds by which the clocks of two machines may differ."""
@@ -76,19 +75,22 @@ def find_known_commits(asked: JsonObject, spool: str | None = None) -> JsonObjec
 def do_task(task: JsonObject, spool: str | None = None) -> JsonObject:
     """Do a task and return its result: `outcome` is `done`, or `refused` with a `reason` and nothing was sent.
 
-    If the same task is begun again here, it waits for the
-    first and returns the same result.
+    If the same task is begun again here, it waits for the first and returns the same result.
     """
     place = Spool.open(spool)
     ticket = task["ticket"]
-    if reason := find_obstacle(task, place):
-        return {"outcome": "refused", "reason": reason}
-    record = {name: task[name] for name in ("ticket", "mirror", "job", "project", "commit", "rules")}
+    record = {name: task[name] for name in ("ticket", "project", "mirror", "job", "commit", "rules", "kept")}
     if not place.begin_task(ticket, record):
-        return collect_task(ticket, spool)
-    mirror = open_mirror(place, task)
+        while (result := collect_task(ticket, spool))["outcome"] == "running":
+            time.sleep(POLL_SECONDS)
+        return result
     try:
-        with mirror.hold(COMMAND, WAIT_SECONDS) as lock:
+        if reason := find_obstacle(task, place):
+            raise _NotBegun(reason)
+        place.remove_old()
+        mirror = open_mirror(place, task)
+        with _hold_for_task(place, mirror, ticket) as lock:
+            finish_earlier(place, mirror)
             process = _launch(place, mirror, task, lock)
             while not process.has_ended(POLL_SECONDS):
                 pass
@@ -102,23 +104,53 @@ class _NotBegun(Exception):
     """A task could not be begun, so nothing was sent."""
 
 
-def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
-    """Return the result of a task that was begun before, when it has ended.
+@contextmanager
+def _hold_for_task(place: Spool, mirror: Mirror, ticket: str) -> Iterator[Lock]:
+    """Hold the copy of a job inside the block, after an earlier task of it has ended. Raises _NotBegun."""
+    with ExitStack() as stack:
+        while True:
+            with suppress(Busy):
+                lock = stack.enter_context(mirror.hold(COMMAND, 0.0))
+                break
+            if place.is_given_up(ticket):
+                raise _NotBegun("it was stopped before it began")
+            time.sleep(POLL_SECONDS)
+        if place.is_given_up(ticket):  # another process has collected it while this one was stopped
+            raise _NotBegun("it was given up before it began")
+        yield lock
 
-    `outcome` is `unknown` if it has not begun here; from then on, it can't.
+
+def finish_earlier(place: Spool, mirror: Mirror) -> None:
+    """Save the result of an earlier task of this job whose worker was killed, before the next one removes it."""
+    earlier = mirror.read_ticket()
+    record = place.read_task(earlier) if earlier else None
+    if record is not None and place.read_result(earlier) is None and mirror.job.read_exchanges():
+        _finish(place, mirror, record)
+
+
+def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
+    """Return the result of a task that was begun before; `outcome` is `running` as long as it is at work.
+
+    `outcome` is `unknown` if its agent has not been started here; from then on, it can't be.
     """
     place = Spool.open(spool)
-    if place.fence_task(ticket):
-        return {"outcome": "unknown"}
+    place.fence_task(ticket)
     if (known := place.read_result(ticket)) is not None:
         return {**known[0], "pack": known[1]}
     record = place.read_task(ticket)
     if record is None:
         return {"outcome": "unknown"}
     mirror = open_mirror(place, record)
-    with mirror.hold(COMMAND, WAIT_SECONDS):
-        known = place.read_result(ticket)
-        return {**known[0], "pack": known[1]} if known is not None else _finish(place, mirror, record)
+    try:
+        with mirror.hold(COMMAND, 0.0):
+            if (known := place.read_result(ticket)) is not None:
+                return {**known[0], "pack": known[1]}
+            if mirror.read_ticket() == ticket and mirror.job.read_exchanges():
+                return _finish(place, mirror, record)
+            place.forget(ticket)
+            return {"outcome": "unknown"}
+    except Busy:
+        return {"outcome": "running"}
 
 
 def stop_task(ticket: str, spool: str | None = None) -> bool:
@@ -128,6 +160,9 @@ def stop_task(ticket: str, spool: str | None = None) -> bool:
     if record is None:
         return False
     mirror = open_mirror(place, record)
+    if mirror.read_ticket() != ticket:
+        place.give_up(ticket)  # it waits for another task of this job
+        return False
     holder = mirror.job.find_lock_holder()
     if holder is None or holder.courier is None:
         return False
@@ -147,14 +182,14 @@ def read_activity(ticket: str, offset: int, spool: str | None = None) -> JsonObj
 
 
 def list_results(project: str, spool: str | None = None) -> list[JsonObject]:
-    """Return the tasks of a project that this machine still has: `ticket`, `job`, `is_done`."""
+    """Return the tasks of a project that this machine still has, also those at work: `ticket`, `job`."""
     place = Spool.open(spool)
     found = []
     for ticket in place.list_tickets():
-        record = place.read_task(ticket)
-        if record is not None and record["project"] == project:
-            is_done = place.read_result(ticket) is not None
-            found.append({"ticket": ticket, "job": record["job"], "is_done": is_done})
+        with suppress(Damaged):  # the others can be collected all the same
+            record = place.read_task(ticket)
+            if record is not None and record.get("project") == project:
+                found.append({"ticket": ticket, "job": record["job"]})
     return found
 
 
@@ -247,7 +282,8 @@ def _place_ledger(place: Spool, task: JsonObject) -> JsonObject | None:
 
 
 def _place_rates(place: Spool, task: JsonObject) -> JsonObject:
-    return {**task["rates"], "folder": str(place.path / "rates")}
+    """The rate limits, which all tasks of a project on this machine share."""
+    return {**task["rates"], "folder": str(place.path / "rates" / task["project"])}
 
 
 def _finish(place: Spool, mirror: Mirror, record: JsonObject) -> JsonObject:
@@ -260,6 +296,7 @@ def _finish(place: Spool, mirror: Mirror, record: JsonObject) -> JsonObject:
     result = {
         "outcome": "done",
         "ticket": record["ticket"],
+        "kept": record["kept"],
         "commit": checkpoint.commit,
         "skipped": list(checkpoint.skipped),
         "files": read_exchange_files(mirror.job.inflight),

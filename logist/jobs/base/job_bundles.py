@@ -19,10 +19,14 @@ MOST_BYTES = 1 << 30
 """The largest pack that is sent."""
 
 
+class BundleTooLarge(ProviderError):
+    """No worker can get the workspace of a job."""
+
+
 def build_bundle(session: Session, pool: WorkerPool, worker: Worker, commit: str) -> JsonObject:
     """Return the part of a task by which the copy of a job on a machine becomes equal to a checkpoint.
 
-    Raises ProviderError if it is too large, and what `Cluster.call` raises.
+    Raises BundleTooLarge, and what `Cluster.call` raises.
     """
     from logist.agents.remote import worker as work  # noqa: PLC0415 - only a run with workers needs it
     from logist.agents.remote.mirror import has_commit, pack_between  # noqa: PLC0415
@@ -42,7 +46,7 @@ def build_bundle(session: Session, pool: WorkerPool, worker: Worker, commit: str
     base_pack = b"" if common or known["has_base"] else pack_between(git, base, [])
     if (size := len(pack) + len(base_pack)) > MOST_BYTES:
         message = f"the workspace is too large for a worker: {size >> 20} MiB packed, and at most {MOST_BYTES >> 20} MiB can be sent"
-        raise ProviderError(message, fix=f"run it on this machine: logist job step --job {job.id}")
+        raise BundleTooLarge(message, fix=f"run it on this machine: logist job step --job {job.id}")
     return {
         **asked,
         "project": name_project(project),

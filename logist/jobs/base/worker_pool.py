@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from logist.errors import ProviderError
+from logist.errors import LogistError, ProviderError
 from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from logist.agents.protocol import CodePaths
     from logist.agents.remote.cluster import Cluster, Worker
+    from logist.core.text.json_object import JsonObject
 
 POLL_SECONDS = 0.1
 LIST_SECONDS = 1.0
@@ -44,6 +45,8 @@ class WorkerPool:
         """The address of the worker that had a job last, by the id of the job."""
         self.prepared: dict[str, PreparedCopy] = {}
         """The workspaces that were set up and not used since, by the id of the job."""
+        self._machines: dict[str, str] = {}
+        """The names of machines, by the addresses of their workers, as far as they are known."""
         self._changed = threading.Condition()
 
     @contextmanager
@@ -85,6 +88,46 @@ class WorkerPool:
         """Give a worker no tasks of this kind for a while."""
         with self._changed:
             self._unfit[worker.address, kind] = (time.monotonic() + UNFIT_SECONDS, reason)
+
+    def describe_machine(self, worker: Worker, seconds: float = 30.0) -> JsonObject:
+        """Return what a worker says about its machine. Raises WorkerLost, SchedulerLost, and what it raises."""
+        from logist.agents.remote import worker as work  # noqa: PLC0415 - only a run with workers needs it
+
+        machine: JsonObject = self.cluster.call(worker, work.describe_machine, seconds=seconds)
+        with self._changed:
+            self._machines[worker.address] = machine["machine"]
+        return machine
+
+    def find_machine(self, name: str) -> Worker | None:
+        """Return a worker on a machine; None if none answers now. Raises SchedulerLost."""
+        from logist.agents.remote.cluster import SchedulerLost  # noqa: PLC0415
+
+        for worker in self.cluster.list_workers():
+            try:
+                if self._machines.get(worker.address, name) != name:
+                    continue
+                if self.describe_machine(worker, 5.0)["machine"] == name:
+                    return worker
+            except SchedulerLost:
+                raise
+            except LogistError:
+                continue
+        return None
+
+    def count_all_places(self) -> int:
+        """Return how many tasks all workers run at the same time. Raises SchedulerLost."""
+        return sum(each.threads for each in self.list_workers())
+
+    def count_places(self, worker: Worker) -> tuple[int, int]:
+        """Return how many tasks the workers on the machine of this one run at the same time, and how many all do."""
+        workers = self.list_workers()
+        machine = self._machines.get(worker.address)
+        here = sum(
+            each.threads
+            for each in workers
+            if each.address == worker.address or (machine and self._machines.get(each.address) == machine)
+        )
+        return max(here, worker.threads), max(sum(each.threads for each in workers), worker.threads)
 
     def list_workers(self) -> list[Worker]:
         """Return the workers. Raises SchedulerLost."""

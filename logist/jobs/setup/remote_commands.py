@@ -118,7 +118,7 @@ def _build_work(
 
 def _run_on_any(session: Session, commit: str, work: JsonObject) -> JsonObject:
     """Run commands on the worker that had the job last, if it is free; after a loss, on another one."""
-    from logist.agents.remote.cluster import WorkerLost, WorkerUnfit  # noqa: PLC0415 - only a run with workers needs it
+    from logist.agents.remote.cluster import SchedulerLost  # noqa: PLC0415 - only a run with workers needs it
 
     pool = session.project.workers
     assert pool is not None
@@ -129,8 +129,12 @@ def _run_on_any(session: Session, commit: str, work: JsonObject) -> JsonObject:
         with pool.take_worker(kind, lambda: _raise_if_stopping(session), session.job.id) as worker:
             try:
                 result = _run_on(session, pool, worker, commit, work)
-            except (WorkerLost, WorkerUnfit, TaskRefused) as error:
+            except (SchedulerLost, job_bundles.BundleTooLarge, SetupFailed, Stopped):
+                raise
+            except TaskRefused as error:
                 reason = error.message
+            except LogistError as error:  # the worker is lost, or its directory can't be used
+                reason = f"{worker.name}: {error.message}"
             else:
                 if work["checks"] is None:
                     code = CodePaths.from_json(result["code"])
@@ -139,7 +143,7 @@ def _run_on_any(session: Session, commit: str, work: JsonObject) -> JsonObject:
         pool.refuse(worker, kind, reason)
         reasons.append(reason)
         session.project.report_progress(
-            f"{session.job.id}: {worker.name} did not run the commands ({reason}); looking for another worker"
+            f"{session.job.id}: {worker.name} has not run the commands ({reason}); looking for another worker"
         )
     message = f"no worker has run the commands of {session.job.id}: {'; '.join(dict.fromkeys(reasons))}"
     raise ProviderError(message, fix="correct this on one of these machines, then run the command again")
@@ -156,7 +160,7 @@ def _run_on(session: Session, pool: WorkerPool, worker: Worker, commit: str, wor
     from logist.agents.remote import worker as machine  # noqa: PLC0415
     from logist.jobs.setup import worker_commands  # noqa: PLC0415
 
-    if reason := machine.find_difference(pool.cluster.call(worker, machine.describe_machine)):
+    if reason := machine.find_difference(pool.describe_machine(worker)):
         raise TaskRefused(reason)
     run = random_secrets.token_hex(16)
     bundle = job_bundles.build_bundle(session, pool, worker, commit)

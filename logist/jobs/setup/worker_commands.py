@@ -66,6 +66,7 @@ def do_commands(task: JsonObject, spool: str | None = None) -> JsonObject:
         mirror = worker.open_mirror(place, task)
         with _hold(mirror, run):
             host = MirrorHost(place, mirror, task, run)
+            worker.finish_earlier(place, mirror)
             commands.end_leftover_commands(host)
             mirror.set_up(place, task)
             result = _do(host, task)

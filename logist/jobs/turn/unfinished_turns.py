@@ -142,6 +142,7 @@ def resume_turns(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedA
         provider=fresh.provider,
         model=fresh.model,
         restored_from=checkpoint,
+        errand=fresh.errand,
     )
     workspace = session.project.open_workspace(session.job)
     session.job.begin_restore(session.state.revision + 1, checkpoint)

@@ -31,7 +31,7 @@ from logist.core.model import Kind, Permissions, Status, StuckKind, Usage
 from logist.core.model.commands import ResubmitCommand
 from logist.core.money.budgets import Cost, Sums
 from logist.errors import Busy, Damaged, ProviderError, Stopped
-from logist.jobs.base import budgets
+from logist.jobs.base import budgets, job_bundles
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.base.worker_pool import WorkerPool
@@ -105,7 +105,7 @@ def lose(cluster: ThreadCluster, name: str) -> None:
 
 
 def list_results(b: Bench, cluster: ThreadCluster) -> list[Json]:
-    project = errands.name_project(b.project)
+    project = job_bundles.name_project(b.project)
     return [
         each for worker in cluster.list_workers() for each in cluster.call(worker, work.list_results, project)
     ]
@@ -603,7 +603,7 @@ def test_a_machine_with_a_full_disk_is_named(
 def test_a_workspace_that_is_too_large_is_not_sent(
     bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errands, "MOST_BYTES", 10)
+    monkeypatch.setattr(job_bundles, "MOST_BYTES", 10)
     refuse(bench, cluster, "the workspace is too large for a worker: 0 MiB packed")
 
 

@@ -20,6 +20,7 @@ from logist.agents.remote.threads import ThreadCluster
 from logist.core.model import Kind, Status
 from logist.core.model.commands import ResubmitCommand
 from logist.errors import LogistError
+from logist.jobs.base import job_bundles
 from logist.jobs.base.worker_pool import WorkerPool
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import errands, late_results
@@ -116,7 +117,7 @@ def calm_down(place: str, url: str) -> int:
     """Let everything end: collect what is away or late, and step until the job waits for a person."""
     b, cluster = _open(place, url)
     until = time.monotonic() + CALM_SECONDS
-    project = errands.name_project(b.project)
+    project = job_bundles.name_project(b.project)
     while time.monotonic() < until:
         late_results.collect_late_results(b.project)
         with suppress(WorkerLost):

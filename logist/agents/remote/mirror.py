@@ -13,7 +13,7 @@ from logist.core.model import JsonObject
 from logist.errors import Damaged, LogistError
 from logist.store import JobDir, Lock, files, lock
 from logist.timestamps import format_utc
-from logist.workspace import Workspace
+from logist.workspace import Workspace, prepared
 from logist.workspace.checkpoint import objects, repository, sharing
 from logist.workspace.files import removal
 from logist.workspace.git import Git
@@ -32,11 +32,17 @@ class Mirror:
         """`rules`: `caches` and `max_checkpoint_bytes` of the workspace, as the dispatcher has them."""
         self.path = path
         self.job = JobDir(path, "")  # without its id: no index of jobs is kept here
-        self.workspace = Workspace(
+        self._rules = rules
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace as it is now: what a setup has made in it counts as a cache, so that it stays here."""
+        return Workspace(
             self.job.workspace,
             self.job.git_dir,
-            caches=rules["caches"],
-            max_checkpoint_bytes=rules["max_checkpoint_bytes"],
+            caches=self._rules["caches"],
+            max_checkpoint_bytes=self._rules["max_checkpoint_bytes"],
+            outputs=prepared.read_setup_outputs(self.job.setup_file, self.job.workspace),
         )
 
     @contextmanager

@@ -67,7 +67,7 @@ def find_known_commits(asked: JsonObject, spool: str | None = None) -> JsonObjec
     those that came from the dispatcher, the last one first.
     """
     place = Spool.open(spool)
-    mirror = _open_mirror(place, asked)
+    mirror = open_mirror(place, asked)
     return {
         "has_base": has_commit(Git(place.store, of_job=True), asked["base"]),
         "commits": mirror.list_commits(),
@@ -92,9 +92,9 @@ def do_task(task: JsonObject, spool: str | None = None) -> JsonObject:
         if reason := find_obstacle(task, place):
             raise _NotBegun(reason)
         place.remove_old()
-        mirror = _open_mirror(place, task)
+        mirror = open_mirror(place, task)
         with _hold_for_task(place, mirror, ticket) as lock:
-            _finish_earlier(place, mirror)
+            finish_earlier(place, mirror)
             process = _launch(place, mirror, task, lock)
             while not process.has_ended(POLL_SECONDS):
                 pass
@@ -124,7 +124,7 @@ def _hold_for_task(place: Spool, mirror: Mirror, ticket: str) -> Iterator[Lock]:
         yield lock
 
 
-def _finish_earlier(place: Spool, mirror: Mirror) -> None:
+def finish_earlier(place: Spool, mirror: Mirror) -> None:
     """Save the result of an earlier task of this job whose worker was killed, before the next one removes it."""
     earlier = mirror.read_ticket()
     record = place.read_task(earlier) if earlier else None
@@ -144,7 +144,7 @@ def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
     record = place.read_task(ticket)
     if record is None:
         return {"outcome": "unknown"}
-    mirror = _open_mirror(place, record)
+    mirror = open_mirror(place, record)
     try:
         with mirror.hold(COMMAND, 0.0):
             if (known := place.read_result(ticket)) is not None:
@@ -165,7 +165,7 @@ def stop_task(ticket: str, spool: str | None = None) -> bool:
     record = place.read_task(ticket)
     if record is None:
         return False
-    mirror = _open_mirror(place, record)
+    mirror = open_mirror(place, record)
     if mirror.read_ticket() != ticket:
         place.give_up(ticket)  # it waits for another task of this job
         return False
@@ -181,7 +181,7 @@ def read_activity(ticket: str, offset: int, spool: str | None = None) -> JsonObj
     record = place.read_task(ticket)
     data = b""
     if record is not None:
-        path = _open_mirror(place, record).job.inflight / PROGRESS
+        path = open_mirror(place, record).job.inflight / PROGRESS
         data = (files.read_bytes(path, 2 * MOST_PROGRESS) or b"") if path.exists() else b""
     new = data[offset:] if offset <= len(data) else data  # the courier has emptied it
     return {"data": new, "end": len(data)}
@@ -220,19 +220,30 @@ def find_difference(machine: JsonObject) -> str:
     return ""
 
 
-def find_obstacle(task: JsonObject, place: Spool) -> str:
-    """Return why this machine can't do a task, as one line; empty if it can. Nothing was sent then."""
+def find_machine_obstacle(task: JsonObject, place: Spool, required: str | None) -> str:
+    """Return why this machine can't do any task like this, as one line; empty if it can.
+
+    `required`: the mode of the sandbox in which it runs programs; None if it runs none.
+    """
     here = socket.gethostname()
     if (free := shutil.disk_usage(place.path).free) < LEAST_FREE + 3 * len(task["pack"]):
         return f"{here} has only {free >> 20} MiB free at {place.path}; free some space there"
+    if required == "required" and sandbox.detect_sandbox().kind == "none":
+        why = "; ".join(sandbox.detect_sandbox().details)
+        return f"{here} has no sandbox, but the config requires one: {why}; install bubblewrap there"
+    return ""
+
+
+def find_obstacle(task: JsonObject, place: Spool) -> str:
+    """Return why this machine can't do a task, as one line; empty if it can. Nothing was sent then."""
+    here = socket.gethostname()
     ask = RecordedAsk.read(task["ask"])
     name = ask.model.api_key_env
     if name and not Environment.from_process().get_key(name):
         return f"{here} has no key {name} in the environment of its worker; set it there, and start the worker again"
     runs_commands = ask.agent not in MODEL_AGENTS or ask.work.permissions.can_execute_commands
-    if runs_commands and ask.work.sandbox.mode == "required" and sandbox.detect_sandbox().kind == "none":
-        why = "; ".join(sandbox.detect_sandbox().details)
-        return f"{here} has no sandbox, but the config requires one: {why}; install bubblewrap there"
+    if reason := find_machine_obstacle(task, place, ask.work.sandbox.mode if runs_commands else None):
+        return reason
     if ask.agent not in MODEL_AGENTS:
         try:
             load_errand_program(ask.agent, ask.work.program)
@@ -241,7 +252,8 @@ def find_obstacle(task: JsonObject, place: Spool) -> str:
     return ""
 
 
-def _open_mirror(place: Spool, named: JsonObject) -> Mirror:
+def open_mirror(place: Spool, named: JsonObject) -> Mirror:
+    """Return the copy of a job that a task works in."""
     return Mirror(place.find_mirror(named["mirror"], named["job"]), named["rules"])
 
 

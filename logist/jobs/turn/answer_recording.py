@@ -322,7 +322,7 @@ def record_answer(
         []
         if undone
         else check_runs.run_due_checks(
-            session, workspace, ask, answer, checkpoint_left.commit, unchecked=unchecked, touched=touched
+            session, ask, answer, checkpoint_left.commit, unchecked=unchecked, touched=touched
         )
     )
     observed = observation.observe_workspace(

@@ -31,25 +31,25 @@ from logist.core.history import fold
 from logist.core.machine import limits
 from logist.core.money.budgets import SharedBudget, Sums
 from logist.core.text.json_object import JsonObject
-from logist.digests import compute_sha256
-from logist.errors import Busy, Damaged, LogistError, ProviderError, Stopped
-from logist.jobs.base import budgets
+from logist.errors import Busy, Damaged, LogistError, ProviderError, SetupFailed, Stopped
+from logist.jobs.base import budgets, job_bundles
 from logist.jobs.base.call_limits import bind_call_rates
+from logist.jobs.base.job_bundles import MOST_BYTES
 from logist.jobs.base.progress_watch import ProgressWatch
+from logist.jobs.setup import remote_commands
 from logist.lazy_modules import load_all
 from logist.store import files, inflight
 from logist.timestamps import format_local, parse_time
-from logist.version import __version__
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from logist.agents.courier.reservations import ExchangeLedger
+    from logist.agents.protocol import CodePaths
     from logist.agents.remote.cluster import Worker
     from logist.core.machine.limits import Shared
     from logist.core.model import EffectiveSpec
     from logist.core.step.step import StepPlan
-    from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.session import Session
     from logist.jobs.base.worker_pool import WorkerPool
 
@@ -60,8 +60,6 @@ COLLECT_SECONDS = 300.0
 """How long a worker may take to send the result of a task that has ended."""
 MOST_TRIES = 3
 """How many workers an ask is offered to, if they refuse it."""
-MOST_BYTES = 1 << 30
-"""The largest pack that is sent."""
 LEAST_TOKENS = 200_000
 """What a program gets of a budget of tokens, if that much is left: nobody knows how long its requests will be."""
 TASK_BUDGET = "the part of this task"
@@ -166,7 +164,7 @@ def send_errand(session: Session, ask: RecordedAsk, pool: WorkerPool) -> None:
     refusals: list[str] = []
     try:
         for _ in range(MOST_TRIES):
-            with pool.take_worker(kind, lambda: _raise_if_stopping(session)) as worker:
+            with pool.take_worker(kind, lambda: _raise_if_stopping(session), session.job.id) as worker:
                 reason = _try_send(session, ask, pool, worker)
             if reason is None:
                 return
@@ -211,14 +209,12 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
         machine = pool.describe_machine(worker)
         if reason := work.find_difference(machine):
             return reason
-        task = _build_task(session, ask, pool, worker) | {"machine": machine["machine"]}
-    except SchedulerLost:
+        code = remote_commands.prepare_worker(session, pool, worker, ask)
+        task = _build_task(session, ask, pool, worker, code) | {"machine": machine["machine"]}
+    except (SchedulerLost, job_bundles.BundleTooLarge, SetupFailed, Stopped):
         raise
     except LogistError as error:  # the worker is lost, or its directory can't be used
         return f"{worker.name}: {error.message}"
-    if (size := len(task["pack"]) + len(task["base_pack"])) > MOST_BYTES:
-        message = f"the workspace is too large for a worker: {size >> 20} MiB packed, and at most {MOST_BYTES >> 20} MiB can be sent"
-        raise ProviderError(message, fix=f"run it on this machine: logist job step --job {session.job.id}")
     assert ask.errand is not None
     errand = replace(
         ask.errand,
@@ -238,44 +234,21 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
     return None if result is None else accept_result(session, sent, result, call)
 
 
-def _build_task(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker) -> JsonObject:
+def _build_task(
+    session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker, code: CodePaths
+) -> JsonObject:
     """Return everything that a worker needs for an ask, with the objects that its machine lacks."""
-    from logist.agents.remote import worker as work  # noqa: PLC0415
-    from logist.agents.remote.mirror import has_commit, pack_between  # noqa: PLC0415
-    from logist.workspace.checkpoint import objects  # noqa: PLC0415
-
-    project, job = session.project, session.job
-    workspace = project.open_workspace(job)
-    git, commit = workspace.git, ask.checkpoint_before
-    kept = len([each for each in job.read_exchanges() if each.response is not None])
+    commit = ask.checkpoint_before
+    kept = len([each for each in session.job.read_exchanges() if each.response is not None])
     if kept:  # a model continues with what it has changed so far
+        workspace = session.project.open_workspace(session.job)
         commit = workspace.create_checkpoint("before the agent continues on a worker").commit
-    base = objects.find_base(git, commit)
-    rules = {
-        "caches": list(project.settings.workspace.caches),
-        "max_checkpoint_bytes": project.settings.workspace.max_checkpoint_bytes,
-    }
-    first = next(iter(job.read_entries()))
-    asked = {
-        "mirror": compute_sha256(f"{first['checksum']} {job.path}".encode())[:32],
-        "job": job.id,
-        "base": base,
-        "rules": rules,
-    }
-    known = pool.cluster.call(worker, work.find_known_commits, asked)
-    common = next((each for each in known["commits"] if has_commit(git, each)), None)
     ticket = random_secrets.token_hex(16)
     return {
-        **asked,
+        **job_bundles.build_bundle(session, pool, worker, commit),
         "ticket": ticket,
-        "key": f"{job.id}/{ask.attempt}/{ticket}",
-        "logist": __version__,
-        "project": name_project(project),
-        "commit": commit,
-        "is_complete": common is None,
-        "pack": pack_between(git, commit, [common or base]),
-        "base_pack": b"" if common or known["has_base"] else pack_between(git, base, []),
-        "ask": _build_sent_ask(ask, ticket),
+        "key": f"{session.job.id}/{ask.attempt}/{ticket}",
+        "ask": _build_sent_ask(ask, code, ticket),
         "kept": kept,
         "files": _read_kept_files(session),
         "ledger": _build_task_ledger(session, ask),
@@ -283,16 +256,11 @@ def _build_task(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Wo
     }
 
 
-def name_project(project: ProjectContext) -> str:
-    """Return the name by which a machine finds the tasks of a project."""
-    return compute_sha256(str(project.jobs_dir).encode())[:32]
-
-
-def _build_sent_ask(ask: RecordedAsk, ticket: str) -> JsonObject:
-    """Return an ask as a worker gets it: without paths of this machine."""
+def _build_sent_ask(ask: RecordedAsk, code: CodePaths, ticket: str) -> JsonObject:
+    """Return an ask as a worker gets it: with the code that its commands find there."""
     assert ask.errand is not None
     # The marker finds the processes of this task only: a machine may have another one of this job, and be this machine.
-    work = replace(ask.work, code=replace(ask.work.code, readable=()), marker=f"{ask.work.marker}-{ticket}")
+    work = replace(ask.work, code=code, marker=f"{ask.work.marker}-{ticket}")
     sent = replace(ask, work=work, shares_limits_of=None, errand=None)
     if (
         ask.agent not in MODEL_AGENTS and ask.provider is None

@@ -22,7 +22,7 @@ from logist.core.step import step
 from logist.core.text.ids import is_job_id
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, LogistError
-from logist.jobs.base import budgets
+from logist.jobs.base import budgets, job_bundles
 from logist.jobs.base.session import open_session
 from logist.jobs.turn import errands
 from logist.store import files, inflight
@@ -81,7 +81,7 @@ def collect_late_results(project: ProjectContext) -> None:
             if machine["machine"] in seen or work.find_difference(machine):
                 continue
             seen.add(machine["machine"])
-            results = call(work.list_results, errands.name_project(project))
+            results = call(work.list_results, job_bundles.name_project(project))
         except SchedulerLost:
             raise
         except LogistError:

@@ -143,7 +143,7 @@ def _run_on_any(session: Session, commit: str, work: JsonObject) -> JsonObject:
         pool.refuse(worker, kind, reason)
         reasons.append(reason)
         session.project.report_progress(
-            f"{session.job.id}: {worker.name} has not run the commands ({reason}); looking for another worker"
+            f"{worker.name} has not run the commands ({reason}); looking for another worker"
         )
     message = f"no worker has run the commands of {session.job.id}: {'; '.join(dict.fromkeys(reasons))}"
     raise ProviderError(message, fix="correct this on one of these machines, then run the command again")

@@ -6,7 +6,7 @@ functions take and return plain data, and `spool` is the directory of the machin
 
 from __future__ import annotations
 
-import socket
+import platform
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ def do_commands(task: JsonObject, spool: str | None = None) -> JsonObject:
     except Stopped as error:
         result = {"outcome": "stopped", "message": error.message, "fix": error.fix}
     except (LogistError, OSError) as error:
-        return {"outcome": "refused", "reason": f"{socket.gethostname()}: {error}"}
+        return {"outcome": "refused", "reason": f"{platform.node()}: {error}"}
     finally:
         _RUNS.pop(task["run"], None)
     log = host.saved_log if host is not None else None

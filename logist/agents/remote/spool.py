@@ -115,6 +115,10 @@ class Spool:
         """Return what `begin_task` recorded; None if the task has not begun here, or is forgotten."""
         return _read_json(self.find_task(ticket) / TASK)
 
+    def count_age(self, ticket: str) -> float:
+        """Return how many seconds ago a task was recorded; 0 if the clock was set back."""
+        return max(0.0, time.time() - (self.find_task(ticket) / TASK).stat().st_mtime)
+
     def save_result(self, ticket: str, result: JsonObject, pack: bytes) -> None:
         """Keep the result of a task durably until the dispatcher has it."""
         folder = self.find_task(ticket)

@@ -38,6 +38,8 @@ from logist.workspace.git import Git
 
 COMMAND = "a task of another machine"
 POLL_SECONDS = 0.1
+BEGIN_SECONDS = 3.0
+"""How long a task may take from its record to the lock of its job, before it is taken for one whose worker was killed."""
 MOST_SKEW = 300.0
 """Seconds by which the clocks of two machines may differ."""
 LEAST_FREE = 256 << 20
@@ -79,6 +81,8 @@ def do_task(task: JsonObject, spool: str | None = None) -> JsonObject:
     """
     place = Spool.open(spool)
     ticket = task["ticket"]
+    if task["machine"] != place.machine:
+        return {"outcome": "refused", "reason": f"{socket.gethostname()} got a task of another machine"}
     record = {name: task[name] for name in ("ticket", "project", "mirror", "job", "commit", "rules", "kept")}
     if not place.begin_task(ticket, record):
         while (result := collect_task(ticket, spool))["outcome"] == "running":
@@ -147,6 +151,8 @@ def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
                 return {**known[0], "pack": known[1]}
             if mirror.read_ticket() == ticket and mirror.job.read_exchanges():
                 return _finish(place, mirror, record)
+            if place.count_age(ticket) < BEGIN_SECONDS:
+                return {"outcome": "running"}
             place.forget(ticket)
             return {"outcome": "unknown"}
     except Busy:

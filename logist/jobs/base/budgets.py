@@ -279,9 +279,13 @@ def settle_deleted_job(project: ProjectContext, job: JobDir) -> None:
     ledger.settle(costs, project.clock.timestamp())
 
 
-def book_supplied_cost(session: Session, ask: RecordedAsk, usage: Usage) -> None:
-    """Book what a person says that a supplied answer has cost; no budget prevents it."""
+def book_supplied_cost(session: Session, ask: RecordedAsk, usage: Usage, booked: int = 0) -> None:
+    """Book what a person says that a supplied answer has cost; no budget prevents it.
+
+    `booked`: microcents of it that are booked already, for a late result of a worker.
+    """
     cost = reservations.count_cost(usage, has_error=False)
+    cost = cost._replace(microcents=max(0, cost.microcents - booked))
     if cost.microcents == 0:
         return
     project = session.project

@@ -53,18 +53,22 @@ def prepare_before_ask(session: Session, *, network: bool) -> PreparedWorkspace:
     return PreparedWorkspace(CodePaths.from_json(result["code"]), result["note"], result["record"])
 
 
-def prepare_worker(session: Session, pool: WorkerPool, worker: Worker, ask: RecordedAsk) -> CodePaths:
+def prepare_worker(
+    session: Session, pool: WorkerPool, worker: Worker, ask: RecordedAsk, commit: str
+) -> CodePaths:
     """Set the workspace up on the machine of a worker that gets an ask, and return where its programs find code.
+
+    `commit`: the checkpoint that the worker begins with.
 
     Raises SetupFailed, Stopped, TaskRefused, and what `Cluster.call` raises.
     """
     if ask.agent in MODEL_AGENTS and not ask.work.permissions.can_execute_commands:
         return CodePaths()
     known = pool.prepared.pop(session.job.id, None)
-    if known is not None and known[:2] == (worker.address, ask.checkpoint_before):
+    if known is not None and known[:2] == (worker.address, commit):
         return known.code
     work = _build_work(session, JobHost(session), None, network=ask.work.network)
-    result = _run_on(session, pool, worker, ask.checkpoint_before, work)
+    result = _run_on(session, pool, worker, commit, work)
     pool.prepared.pop(session.job.id, None)
     return CodePaths.from_json(result["code"])
 

@@ -209,8 +209,9 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
         machine = pool.describe_machine(worker)
         if reason := work.find_difference(machine):
             return reason
-        code = remote_commands.prepare_worker(session, pool, worker, ask)
-        task = _build_task(session, ask, pool, worker, code)
+        commit = _choose_commit(session, ask)
+        code = remote_commands.prepare_worker(session, pool, worker, ask, commit)
+        task = _build_task(session, ask, pool, worker, commit, code) | {"machine": machine["machine"]}
     except (SchedulerLost, job_bundles.BundleTooLarge, SetupFailed, Stopped):
         raise
     except LogistError as error:  # the worker is lost, or its directory can't be used
@@ -234,32 +235,41 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
     return None if result is None else accept_result(session, sent, result, call)
 
 
+def _choose_commit(session: Session, ask: RecordedAsk) -> str:
+    """Return the checkpoint that a worker begins with: a model that was not finished continues with what it has changed so far."""
+    if not _count_kept(session):
+        return ask.checkpoint_before
+    workspace = session.project.open_workspace(session.job)
+    return workspace.create_checkpoint("before the agent continues on a worker").commit
+
+
+def _count_kept(session: Session) -> int:
+    return len([each for each in session.job.read_exchanges() if each.response is not None])
+
+
 def _build_task(
-    session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker, code: CodePaths
+    session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker, commit: str, code: CodePaths
 ) -> JsonObject:
     """Return everything that a worker needs for an ask, with the objects that its machine lacks."""
     ticket = random_secrets.token_hex(16)
     return {
-        **job_bundles.build_bundle(session, pool, worker, ask.checkpoint_before),
+        **job_bundles.build_bundle(session, pool, worker, commit),
         "ticket": ticket,
         "key": f"{session.job.id}/{ask.attempt}/{ticket}",
-        "ask": _build_sent_ask(ask, code),
-        "kept": len([each for each in session.job.read_exchanges() if each.response is not None]),
+        "ask": _build_sent_ask(ask, ticket, code),
+        "kept": _count_kept(session),
         "files": _read_kept_files(session),
         "ledger": _build_task_ledger(session, ask),
         "rates": _build_task_rates(session, ask, pool, worker),
     }
 
 
-def _build_sent_ask(ask: RecordedAsk, code: CodePaths) -> JsonObject:
+def _build_sent_ask(ask: RecordedAsk, ticket: str, code: CodePaths) -> JsonObject:
     """Return an ask as a worker gets it: with the code that its commands find there."""
     assert ask.errand is not None
-    sent = replace(
-        ask,
-        work=replace(ask.work, code=code),
-        shares_limits_of=None,
-        errand=None,
-    )
+    # The marker finds the processes of this task only: a machine may have another one of this job, and be this machine.
+    work = replace(ask.work, code=code, marker=f"{ask.work.marker}-{ticket}")
+    sent = replace(ask, work=work, shares_limits_of=None, errand=None)
     if (
         ask.agent not in MODEL_AGENTS and ask.provider is None
     ):  # it can't be stopped at the limit of its ledger
@@ -309,7 +319,7 @@ def _wait_for_result(
     from logist.agents.remote.cluster import SchedulerLost  # noqa: PLC0415
 
     assert ask.errand is not None
-    call = _bind_call(pool, worker)
+    call = bind_call(pool, worker)
     watch = _RemoteWatch(session, call, ask.errand.ticket)
     is_stopped = False
     try:
@@ -337,7 +347,7 @@ def _wait_for_result(
     except SchedulerLost as error:
         raise SchedulerLost(
             f"{error.message}; the agent of {session.job.id} may still be at work on {ask.errand.worker}",
-            fix=_describe_collecting(ask.errand),
+            fix=describe_collecting(ask.errand),
         ) from error
     finally:
         watch.end()
@@ -345,10 +355,11 @@ def _wait_for_result(
 
 def _build_left_error(session: Session, errand: AwayErrand) -> Stopped:
     message = f"stopped waiting; the agent of {session.job.id} is still running on {errand.worker}"
-    return Stopped(message, exit_code=session.project.stopping(), fix=_describe_collecting(errand))
+    return Stopped(message, exit_code=session.project.stopping(), fix=describe_collecting(errand))
 
 
-def _describe_collecting(errand: AwayErrand) -> str:
+def describe_collecting(errand: AwayErrand) -> str:
+    """Return the command that collects the answer of an ask, for people."""
     return f"to collect its answer, run: logist run --on dask --scheduler {errand.scheduler}"
 
 
@@ -380,7 +391,9 @@ class _RemoteWatch:
         self._watch.end()
 
 
-def _bind_call(pool: WorkerPool, worker: Worker) -> Call:
+def bind_call(pool: WorkerPool, worker: Worker) -> Call:
+    """Return what calls functions on a worker."""
+
     def call(function: Callable[..., Any], *args: Any, seconds: float = 30.0) -> Any:
         return pool.cluster.call(worker, function, *args, seconds=seconds)
 
@@ -400,7 +413,7 @@ def _collect_again(
     has_said_so = False
     while time.monotonic() < until:
         if (worker := pool.find_machine(errand.machine)) is not None:
-            call = _bind_call(pool, worker)
+            call = bind_call(pool, worker)
             try:
                 result = call(work.collect_task, errand.ticket, seconds=COLLECT_SECONDS)
             except SchedulerLost:
@@ -581,14 +594,14 @@ def _collect_here(session: Session, ask: RecordedAsk) -> None:
         return
     until = (parse_time(errand.sent_at) or 0.0) + ask.deadline_seconds + LOST_SECONDS
     if project.clock.now().timestamp() < until:
-        message = f"the agent of {session.job.id} works on another machine, {errand.worker}, since {format_local(errand.sent_at)}"
-        fix = f"{_describe_collecting(errand)} (from {format_local(until)} on, this command records its call as in doubt)"
+        message = f"{session.job.id}: {describe_work(errand)}"
+        fix = f"{describe_collecting(errand)} (from {format_local(until)} on, this command records its call as in doubt)"
         raise Busy(message, fix=fix)
 
 
-def describe_away(errand: AwayErrand) -> str:
-    """Return who works on an ask, since when, and how to get the answer, for people."""
-    return f"its agent works on {errand.worker} since {format_local(errand.sent_at)}; {_describe_collecting(errand)}"
+def describe_work(errand: AwayErrand) -> str:
+    """Return who works on an ask, and since when, for people."""
+    return f"its agent works on another machine, {errand.worker}, since {format_local(errand.sent_at)}"
 
 
 def _raise_if_stopping(session: Session) -> None:

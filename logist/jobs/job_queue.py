@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
@@ -63,6 +64,9 @@ LEAST_WAITING = 30
 """An index is made for so many jobs if some wait for others: without it, each job that ends lets all of them be read again."""
 MOST_LISTED = 100
 """How many ready jobs are looked up in the index at once."""
+_FILES_OF_JOB = 5
+"""How many files a job at work keeps open at most: its directory, its lock, its courier, and the pipes to that."""
+_OTHER_FILES = 64
 LISTED_SECONDS = 1.0
 """How long a run uses one list of ready jobs: what others create or rank meanwhile waits at most so long."""
 
@@ -394,6 +398,7 @@ def run_queue(
     `on_pass` is called with its id, each time that it is met. `only` and `selection`: which jobs to run. `on_begin`: called before a job
     begins. `choice`: for all steps.
     """
+    require_open_files(parallel)
     if project.breakers is None:
         project = replace(project, breakers=ProviderBreakers(project.clock.monotonic))
     deadline = project.clock.monotonic() + choice.provider_wait
@@ -438,6 +443,18 @@ def run_queue(
                 if ended.result is not None and ended.result.wait is None:
                     deadline = project.clock.monotonic() + choice.provider_wait
                 yield ended
+
+
+def require_open_files(parallel: int) -> None:
+    """Refuse to run so many jobs at a time that this process can't open the files for them: they would fail on the way."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    needed = parallel * _FILES_OF_JOB + _OTHER_FILES
+    if 0 <= allowed < needed:  # negative: no limit
+        most = max(1, (allowed - _OTHER_FILES) // _FILES_OF_JOB)
+        raise Refused(
+            f"can't run {parallel:,} jobs at a time: they need {needed:,} open files, and the limit is {allowed:,}",
+            fix=f"raise the limit with `ulimit -n {needed}`, or run {most:,} at a time",
+        )
 
 
 def _wait_for_end(

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ import pytest
 
 from logist.agents import sandbox
 from logist.agents.remote import worker as work
+from logist.agents.remote.cluster import Worker
 from logist.agents.remote.threads import ThreadCluster
+from logist.agents.sandbox import running
 from logist.config.environment import Environment
 from logist.core.model import Kind, Status
 from logist.errors import ProviderError, SetupFailed, Stopped
 from logist.jobs.base.worker_pool import WorkerPool
+from logist.jobs.setup import worker_commands
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_checking import PASSES, WAYS, WORK, checked, only, result
@@ -146,22 +150,79 @@ def test_a_setup_that_an_agent_has_broken_fails_the_check(away: MakeBench, tmp_p
     assert found["reason"].startswith("workspace setup failed: ")
 
 
-def test_a_worker_that_is_lost_during_checks(away: MakeBench, cluster: ThreadCluster, tmp_path: Path) -> None:
-    ran = tmp_path / "ran"
-    line = f"echo ran >> {ran}; test $(wc -l < {ran}) -gt 1 || sleep 60"
-    b = away([WORK], {"sandbox": {"mode": "off"}, **only(command=line)})
-    b.create()
-    stepping = threading.Thread(target=b.step)
-    stepping.start()
-    wait_for(ran.exists)
+def hanging_once(tmp_path: Path) -> str:
+    """A command that ends the first time only when the file `end` is there, and leaves `ended` then."""
+    return (
+        f"echo ran >> {tmp_path}/ran; test $(wc -l < {tmp_path}/ran) -gt 1 && exit;"
+        f" until test -e {tmp_path}/end; do sleep 0.1; done; touch {tmp_path}/ended"
+    )
+
+
+@contextmanager
+def stepping(b: Bench, tmp_path: Path) -> Iterator[None]:
+    """A step whose check hangs inside the block, and is over afterwards."""
+    thread = threading.Thread(target=b.step)
+    thread.start()
+    wait_for((tmp_path / "ran").exists)
+    yield
+    thread.join()
+    (tmp_path / "end").touch()
+
+
+def find_busy(cluster: ThreadCluster, tmp_path: Path) -> Worker:
     machines = {path.parents[2].name for path in tmp_path.glob("machines/*/mirrors/*/j")}
     (busy,) = [each for each in cluster.list_workers() if each.name in machines]
-    cluster.lose_worker(busy)
-    stepping.join()
+    return busy
+
+
+def test_a_worker_that_is_lost_during_checks(away: MakeBench, cluster: ThreadCluster, tmp_path: Path) -> None:
+    b = away([WORK], {"sandbox": {"mode": "off"}, **only(command=hanging_once(tmp_path))})
+    b.create()
+    with stepping(b, tmp_path):
+        cluster.lose_worker(find_busy(cluster, tmp_path))
     assert result(b)["outcome"] == "passed"
-    assert ran.read_text() == "ran\n" * 2
+    assert (tmp_path / "ran").read_text() == "ran\n" * 2
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK]
     assert any("looking for another worker" in line for line in b.said)
+
+
+def test_the_only_worker_is_lost_and_comes_back(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench([WORK], {"sandbox": {"mode": "off"}, **only(command=hanging_once(tmp_path))})
+    cluster = ThreadCluster(tmp_path / "machines", 1)
+    b.change(workers=WorkerPool(cluster))
+    b.create()
+    with stepping(b, tmp_path):
+        cluster.lose_worker(find_busy(cluster, tmp_path))
+        wait_for(lambda: any("looking for another worker" in line for line in b.said))
+        cluster.add_worker("machine-1")  # the commands that nobody waits for end there first
+    assert result(b)["outcome"] == "passed"
+    assert not (tmp_path / "ended").exists()
+
+
+def test_commands_that_nobody_waits_for_end(
+    away: MakeBench, cluster: ThreadCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_commands, "ABANDONED_SECONDS", 3.0)
+    b = away([WORK], {"sandbox": {"mode": "off"}, **only(command=hanging_once(tmp_path))})
+    b.create()
+    with pytest.raises(ProviderError):
+        lose_scheduler_during(b, cluster, tmp_path)
+    wait_for(lambda: not worker_commands._RUNS)
+    (tmp_path / "end").touch()
+    assert not (tmp_path / "ended").exists()
+
+
+def lose_scheduler_during(b: Bench, cluster: ThreadCluster, tmp_path: Path) -> None:
+    def lose() -> None:
+        wait_for((tmp_path / "ran").exists)
+        cluster.lose_scheduler()
+
+    losing = threading.Thread(target=lose)
+    losing.start()
+    try:
+        b.step()
+    finally:
+        losing.join()
 
 
 def test_ctrl_c_during_checks(away: MakeBench, tmp_path: Path) -> None:
@@ -228,20 +289,11 @@ def test_a_check_that_would_run_the_checkout_of_the_user_is_not_run(
 
 
 def test_the_scheduler_is_lost_during_checks(away: MakeBench, cluster: ThreadCluster, tmp_path: Path) -> None:
-    began = tmp_path / "began"
-    line = f"test -e {began} || {{ touch {began}; sleep 60; }}"
-    b = away([WORK], {"sandbox": {"mode": "off"}, **only(command=line)})
+    b = away([WORK], {"sandbox": {"mode": "off"}, **only(command=hanging_once(tmp_path))})
     b.create()
-
-    def lose() -> None:
-        wait_for(began.exists)
-        cluster.lose_scheduler()
-
-    losing = threading.Thread(target=lose)
-    losing.start()
     with pytest.raises(ProviderError):
-        b.step()
-    losing.join()
+        lose_scheduler_during(b, cluster, tmp_path)
+    (tmp_path / "end").touch()
     b.change(workers=None)
     assert b.step().entries[-1].kind is Kind.ASK
     assert result(b)["outcome"] == "passed"
@@ -267,22 +319,28 @@ def test_a_program_finds_what_the_setup_has_made(
     assert not (b.workspace() / ".venv").exists()
 
 
-def test_a_program_on_a_worker_without_the_sandbox_that_is_required(
-    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mode", ["required", "auto", "off"])
+def test_a_program_on_a_worker_without_a_sandbox(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setenv("MY_MODEL", KEY)
-    monkeypatch.setattr(
-        sandbox, "detect_sandbox", lambda: sandbox.Means("none", ("bubblewrap: not installed",))
-    )
-    with Loopback() as server:
+    for module in (sandbox, running):
+        monkeypatch.setattr(
+            module, "detect_sandbox", lambda: sandbox.Means("none", ("bubblewrap: not installed",))
+        )
+    with Loopback(SAYS) as server:
         b = made(bench, server, "ask()")
-        rules = b.project.settings.sandbox.model_copy(update={"mode": "required"})
+        rules = b.project.settings.sandbox.model_copy(update={"mode": mode})
         settings = b.project.settings.model_copy(update={"sandbox": rules})
         b.change(settings=settings, workers=WorkerPool(cluster))
-        with pytest.raises(ProviderError) as caught:
+        if mode != "required":
             b.step()
-        assert (
-            "has no sandbox, but the config requires one: bubblewrap: not installed" in caught.value.message
-        )
-        assert len(b.history()) == 1
-        assert not server.requests
+        else:
+            with pytest.raises(ProviderError) as caught:
+                b.step()
+            why = "has no sandbox, but the config requires one: bubblewrap: not installed"
+            assert why in caught.value.message
+            assert len(b.history()) == 1
+        assert len(server.requests) == (mode != "required")
+    warning = "warning: no sandbox available on machine-"
+    assert any(line.startswith(warning) for line in b.said) is (mode == "auto")

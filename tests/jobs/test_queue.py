@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import threading
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status
-from logist.errors import Damaged
+from logist.errors import Damaged, Refused
 from logist.jobs import job_queue
 from logist.jobs.base.result import CommandResult
 from logist.jobs.steward.steward_decisions import record_decision
@@ -48,6 +49,26 @@ def test_the_queue_goes_by_rank_then_age(bench: MakeBench) -> None:
     b.create("third")
     b.create("draft", draft=True)
     assert job_queue.list_ready_jobs(b.project) == ["first", "second", "third", "late"]
+
+
+def test_more_jobs_than_files_can_be_open_are_refused_before_the_first_one(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    before = b.files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
+    try:
+        with pytest.raises(Refused) as caught:
+            list(job_queue.run_queue(b.project, 88, lambda _: None))
+        assert b.files() == before
+        job_queue.require_open_files(87)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (
+        str(caught.value.message)
+        == "can't run 88 jobs at a time: they need 504 open files, and the limit is 500"
+    )
+    assert caught.value.fix == "raise the limit with `ulimit -n 504`, or run 87 at a time"
 
 
 def test_one_broken_job_never_stops_the_others(bench: MakeBench) -> None:

@@ -30,6 +30,8 @@ class PreparedCopy(NamedTuple):
     address: str
     commit: str
     code: CodePaths
+    has_sandbox: bool
+    """Whether commands run in a sandbox there."""
 
 
 class WorkerPool:
@@ -88,6 +90,12 @@ class WorkerPool:
         """Give a worker no tasks of this kind for a while."""
         with self._changed:
             self._unfit[worker.address, kind] = (time.monotonic() + UNFIT_SECONDS, reason)
+            self._listed = (float("-inf"), [])  # it may be gone
+
+    def has_fit_worker(self, kind: str) -> bool:
+        """Whether any worker may get a task of this kind, at once or later. Raises SchedulerLost."""
+        with self._changed:
+            return any(self._find_reason(each, kind) is None for each in self._list_workers())
 
     def describe_machine(self, worker: Worker, seconds: float = 30.0) -> JsonObject:
         """Return what a worker says about its machine. Raises WorkerLost, SchedulerLost, and what it raises."""

@@ -34,6 +34,8 @@ POLL_SECONDS = 0.1
 MESSAGE_SECONDS = 1.0
 LEAVE_SECONDS = 30.0
 """How long a worker may take to end commands that are stopped."""
+LOST_SECONDS = 60.0
+"""How long to wait for another worker after the last one was lost."""
 MOST_TRIES = 3
 """How many workers get a task, if they refuse it or are lost."""
 
@@ -53,20 +55,31 @@ def prepare_before_ask(session: Session, *, network: bool) -> PreparedWorkspace:
     return PreparedWorkspace(CodePaths.from_json(result["code"]), result["note"], result["record"])
 
 
-def prepare_worker(session: Session, pool: WorkerPool, worker: Worker, ask: RecordedAsk) -> CodePaths:
+def prepare_worker(
+    session: Session, pool: WorkerPool, worker: Worker, ask: RecordedAsk, commit: str
+) -> CodePaths:
     """Set the workspace up on the machine of a worker that gets an ask, and return where its programs find code.
+
+    `commit`: the checkpoint that the worker begins with.
 
     Raises SetupFailed, Stopped, TaskRefused, and what `Cluster.call` raises.
     """
     if ask.agent in MODEL_AGENTS and not ask.work.permissions.can_execute_commands:
         return CodePaths()
     known = pool.prepared.pop(session.job.id, None)
-    if known is not None and known[:2] == (worker.address, ask.checkpoint_before):
-        return known.code
-    work = _build_work(session, JobHost(session), None, network=ask.work.network)
-    result = _run_on(session, pool, worker, ask.checkpoint_before, work)
-    pool.prepared.pop(session.job.id, None)
-    return CodePaths.from_json(result["code"])
+    if known is None or known[:2] != (worker.address, commit):
+        work = _build_work(session, JobHost(session), None, network=ask.work.network)
+        known = _read_prepared(worker, commit, _run_on(session, pool, worker, commit, work))
+    if not known.has_sandbox and ask.work.sandbox.mode != "off":
+        session.project.say(
+            f"warning: no sandbox available on {worker.name}: the agent's commands run with the permissions of its user "
+            "(apt install bubblewrap there)"
+        )
+    return known.code
+
+
+def _read_prepared(worker: Worker, commit: str, result: JsonObject) -> PreparedCopy:
+    return PreparedCopy(worker.address, commit, CodePaths.from_json(result["code"]), result["has_sandbox"])
 
 
 def run_checks(
@@ -132,21 +145,31 @@ def _run_on_any(session: Session, commit: str, work: JsonObject) -> JsonObject:
             except (SchedulerLost, job_bundles.BundleTooLarge, SetupFailed, Stopped):
                 raise
             except TaskRefused as error:
-                reason = error.message
+                reason, is_lost = error.message, False
             except LogistError as error:  # the worker is lost, or its directory can't be used
-                reason = f"{worker.name}: {error.message}"
+                reason, is_lost = f"{worker.name}: {error.message}", True
             else:
+                pool.prepared.pop(session.job.id, None)
                 if work["checks"] is None:
-                    code = CodePaths.from_json(result["code"])
-                    pool.prepared[session.job.id] = PreparedCopy(worker.address, commit, code)
+                    pool.prepared[session.job.id] = _read_prepared(worker, commit, result)
                 return result
         pool.refuse(worker, kind, reason)
         reasons.append(reason)
         session.project.report_progress(
-            f"{session.job.id}: {worker.name} has not run the commands ({reason}); looking for another worker"
+            f"{worker.name} has not run the commands ({reason}); looking for another worker"
         )
+        if is_lost:
+            _wait_for_fit(session, pool, kind)
     message = f"no worker has run the commands of {session.job.id}: {'; '.join(dict.fromkeys(reasons))}"
     raise ProviderError(message, fix="correct this on one of these machines, then run the command again")
+
+
+def _wait_for_fit(session: Session, pool: WorkerPool, kind: str) -> None:
+    """Wait until there is another worker, but not forever: one that was killed may be started again in a moment."""
+    until = time.monotonic() + LOST_SECONDS
+    while not pool.has_fit_worker(kind) and time.monotonic() < until:
+        _raise_if_stopping(session)
+        time.sleep(POLL_SECONDS)
 
 
 def _raise_if_stopping(session: Session) -> None:
@@ -223,8 +246,10 @@ def _judge(session: Session, log: str, result: JsonObject) -> JsonObject:
         job.write_log(log, project.redact_text(result["log"]).encode())
     if result["outcome"] == "refused":
         raise TaskRefused(result["reason"])
+    if result["outcome"] == "stopped" and not project.stopping():  # this machine was suspended, or cut off
+        raise TaskRefused("it has waited too long for this machine")
     if result["outcome"] == "stopped":
-        raise Stopped(result["message"], exit_code=project.stopping() or 130, fix=result["fix"])
+        raise Stopped(result["message"], exit_code=project.stopping(), fix=result["fix"])
     if result["outcome"] == "setup_failed":
         error = SetupFailed(
             project.redact_text(result["message"]),

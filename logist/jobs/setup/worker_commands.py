@@ -6,7 +6,7 @@ functions take and return plain data, and `spool` is the directory of the machin
 
 from __future__ import annotations
 
-import socket
+import platform
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from logist.agents import sandbox
 from logist.agents.remote import worker
 from logist.agents.remote.spool import Spool
 from logist.config.environment import Environment
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from logist.workspace import Workspace
 
 POLL_SECONDS = 0.1
+ABANDONED_SECONDS = 120.0
+"""A task ends if the dispatcher has not asked about it for so long: nobody waits for it any more."""
 _STOPPED = 130
 
 
@@ -44,8 +47,15 @@ class _Run:
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
+        self.asked_at = time.monotonic()
+        self.mirror: Path | None = None
+        """The copy of the job that it works in, or waits for."""
         self.messages: list[tuple[str, str]] = []
         """Each with the kind of message: `say` or `progress`."""
+
+    def is_over(self) -> bool:
+        """Whether the dispatcher has stopped the task, or does not wait for it any more."""
+        return self.stopped.is_set() or time.monotonic() > self.asked_at + ABANDONED_SECONDS
 
 
 _RUNS: dict[str, _Run] = {}
@@ -64,6 +74,7 @@ def do_commands(task: JsonObject, spool: str | None = None) -> JsonObject:
         if reason := worker.find_machine_obstacle(task, place, task["sandbox"]["mode"]):
             return {"outcome": "refused", "reason": reason}
         mirror = worker.open_mirror(place, task)
+        _stop_earlier(mirror, run)
         with _hold(mirror, run):
             host = MirrorHost(place, mirror, task, run)
             worker.finish_earlier(place, mirror)
@@ -76,7 +87,7 @@ def do_commands(task: JsonObject, spool: str | None = None) -> JsonObject:
     except Stopped as error:
         result = {"outcome": "stopped", "message": error.message, "fix": error.fix}
     except (LogistError, OSError) as error:
-        return {"outcome": "refused", "reason": f"{socket.gethostname()}: {error}"}
+        return {"outcome": "refused", "reason": f"{platform.node()}: {error}"}
     finally:
         _RUNS.pop(task["run"], None)
     log = host.saved_log if host is not None else None
@@ -90,8 +101,18 @@ def stop_commands(run: str, spool: str | None = None) -> None:
 
 def read_messages(run: str, offset: int, spool: str | None = None) -> list[tuple[str, str]]:
     """Return the messages for the person at the terminal after the first `offset` ones."""
-    known = _RUNS.get(run)
-    return known.messages[offset:] if known is not None else []
+    if (known := _RUNS.get(run)) is None:
+        return []
+    known.asked_at = time.monotonic()
+    return known.messages[offset:]
+
+
+def _stop_earlier(mirror: Mirror, run: _Run) -> None:
+    """End what an earlier dispatcher, which was killed, has left at work in the same copy of a job."""
+    for other in [*_RUNS.values()]:
+        if other.mirror == mirror.path:
+            other.stopped.set()
+    run.mirror = mirror.path
 
 
 @contextmanager
@@ -99,7 +120,7 @@ def _hold(mirror: Mirror, run: _Run) -> Iterator[None]:
     """Hold the copy of the job inside the block, when an earlier task of it has ended. Raises Stopped."""
     with ExitStack() as stack:
         while True:
-            if run.stopped.is_set():
+            if run.is_over():
                 raise Stopped("stopped before a command was run", exit_code=_STOPPED)
             with suppress(Busy):
                 stack.enter_context(mirror.hold(worker.COMMAND, 0.0))
@@ -118,6 +139,7 @@ def _do(host: MirrorHost, task: JsonObject) -> JsonObject:
             "code": code.to_json(),
             "note": prepared.note,
             "record": prepared.record,
+            "has_sandbox": sandbox.choose_sandbox(host.sandbox.mode).kind != "none",
         }
     checks = [CheckCommand(name, _to_command(command), seconds) for name, command, seconds in task["checks"]]
     ends = check_commands.run_checks(host, checks, task["commit"], network=network)
@@ -203,7 +225,7 @@ class MirrorHost:
 
     def stopping(self) -> int:
         """Return whether the dispatcher has stopped the task."""
-        return _STOPPED if self._run.stopped.is_set() else 0
+        return _STOPPED if self._run.is_over() else 0
 
     def pause(self) -> AbstractContextManager[None]:
         """Do nothing: tasks have no turns."""

@@ -209,8 +209,9 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
         machine = pool.describe_machine(worker)
         if reason := work.find_difference(machine):
             return reason
-        code = remote_commands.prepare_worker(session, pool, worker, ask)
-        task = _build_task(session, ask, pool, worker, code) | {"machine": machine["machine"]}
+        commit = _choose_commit(session, ask)
+        code = remote_commands.prepare_worker(session, pool, worker, ask, commit)
+        task = _build_task(session, ask, pool, worker, commit, code) | {"machine": machine["machine"]}
     except (SchedulerLost, job_bundles.BundleTooLarge, SetupFailed, Stopped):
         raise
     except LogistError as error:  # the worker is lost, or its directory can't be used
@@ -234,29 +235,36 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
     return None if result is None else accept_result(session, sent, result, call)
 
 
+def _choose_commit(session: Session, ask: RecordedAsk) -> str:
+    """Return the checkpoint that a worker begins with: a model that was not finished continues with what it has changed so far."""
+    if not _count_kept(session):
+        return ask.checkpoint_before
+    workspace = session.project.open_workspace(session.job)
+    return workspace.create_checkpoint("before the agent continues on a worker").commit
+
+
+def _count_kept(session: Session) -> int:
+    return len([each for each in session.job.read_exchanges() if each.response is not None])
+
+
 def _build_task(
-    session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker, code: CodePaths
+    session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker, commit: str, code: CodePaths
 ) -> JsonObject:
     """Return everything that a worker needs for an ask, with the objects that its machine lacks."""
-    commit = ask.checkpoint_before
-    kept = len([each for each in session.job.read_exchanges() if each.response is not None])
-    if kept:  # a model continues with what it has changed so far
-        workspace = session.project.open_workspace(session.job)
-        commit = workspace.create_checkpoint("before the agent continues on a worker").commit
     ticket = random_secrets.token_hex(16)
     return {
         **job_bundles.build_bundle(session, pool, worker, commit),
         "ticket": ticket,
         "key": f"{session.job.id}/{ask.attempt}/{ticket}",
-        "ask": _build_sent_ask(ask, code, ticket),
-        "kept": kept,
+        "ask": _build_sent_ask(ask, ticket, code),
+        "kept": _count_kept(session),
         "files": _read_kept_files(session),
         "ledger": _build_task_ledger(session, ask),
         "rates": _build_task_rates(session, ask, pool, worker),
     }
 
 
-def _build_sent_ask(ask: RecordedAsk, code: CodePaths, ticket: str) -> JsonObject:
+def _build_sent_ask(ask: RecordedAsk, ticket: str, code: CodePaths) -> JsonObject:
     """Return an ask as a worker gets it: with the code that its commands find there."""
     assert ask.errand is not None
     # The marker finds the processes of this task only: a machine may have another one of this job, and be this machine.
@@ -419,7 +427,7 @@ def _collect_again(
         if not has_said_so and worker is None:
             has_said_so = True
             session.project.say(
-                f"the worker {errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
+                f"{session.job.id}: {errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
             )
         if session.project.stopping():
             raise _build_left_error(session, errand)

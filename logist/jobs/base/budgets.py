@@ -334,7 +334,7 @@ def _find_errand_cost(exchanges: inflight.Exchanges, number: int) -> Cost | None
         return NOTHING
     if not errand.ticket and errand.number == number:
         return NOTHING
-    if errand.is_away or errand.number > number:
+    if errand.is_away or errand.number > number or ask_files.is_gate_lost(exchanges):
         return None
     answered = exchanges.gate if ask_files.has_gate(exchanges) else exchanges[errand.kept :]
     try:

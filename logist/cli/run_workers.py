@@ -77,5 +77,7 @@ def join_cluster(project: ProjectContext, engine: Engine, parallel: int | None) 
 
 def build_worker_environment(project: ProjectContext) -> dict[str, str]:
     """Return the variables of the processes of a local cluster: also the keys, and what commands of a setup get."""
-    names = (*project.key_names, *project.settings.workspace.setup.environment, *SPOOL)
+    from logist.jobs.setup.workspace_setup import CERTIFICATES
+
+    names = (*project.key_names, *project.settings.workspace.setup.environment, *SPOOL, *CERTIFICATES)
     return project.environment.build_child_environment() | project.environment.select_variables(names)

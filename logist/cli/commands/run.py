@@ -231,6 +231,9 @@ def run(
     if engine is not None:
         workers, parallel = join_cluster(project, engine, parallel)
         project = replace(project, workers=workers)
+        from logist.jobs.turn.late_results import collect_late_results
+
+        collect_late_results(project)
     parallel = parallel or project.settings.max_concurrent_agents
     if event_log.is_on():
         event_log.report(events.RunBegun(str(project.jobs_dir), parallel, watch))

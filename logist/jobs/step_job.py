@@ -38,7 +38,8 @@ from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
-from logist.jobs.setup import workspace_setup
+from logist.jobs.setup import remote_commands, workspace_setup
+from logist.jobs.setup.command_host import JobHost
 from logist.jobs.steward import approved_work, job_merge, steward_decisions
 from logist.jobs.turn import (
     agent_calls,
@@ -204,7 +205,7 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
         session.record(*changed)
     setup: JsonObject = {}
     if limits.find_reached_limit(spec, session.state.usage) is None:
-        setup = workspace_setup.prepare_for_step(session, network=next_request.may_use_network(turn)).record
+        setup = _set_up(session, network=next_request.may_use_network(turn))
     workspace = session.project.open_workspace(session.job)
     checkpoint = workspace.create_checkpoint(f"before interaction {session.state.revision + 1}")
     prepared = family_limits.prepare_call(session, turn, workspace, checkpoint, setup)
@@ -217,6 +218,13 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
     if error is not None and error.budget:
         return _build_cut_off_result(session, recorded, BudgetReached(error, prepared.ask.role))
     return _build_result(session, [recorded], ())
+
+
+def _set_up(session: Session, *, network: bool) -> JsonObject:
+    """Set the workspace up where the commands of the job run; return what to record of it."""
+    if session.project.workers is not None:
+        return remote_commands.prepare_before_ask(session, network=network).record
+    return workspace_setup.prepare_before_ask(JobHost(session), network=network).record
 
 
 def _hold_for_predecessors(

@@ -24,6 +24,7 @@ from logist.core.model import (
     Request,
     TransportError,
 )
+from logist.core.money.budgets import Cost
 from logist.core.text.surrogates import replace_surrogates
 from logist.quick_dataclass import dataclass
 from logist.quick_model import BaseModel, Field, ValidationError
@@ -60,10 +61,14 @@ ERRORS = {
 class AwayErrand:
     """How an ask was sent to a worker on another machine: on disk before it is sent, so that it is never sent twice."""
 
+    number: int = 1
+    """How often the ask was sent, with this time: a model that was not finished is sent again, with its turns so far."""
     cost_microcents: int | None = None
-    """What the worker may spend, and what is reserved; None: no limit. Like the two below, it is set before a worker is chosen."""
+    """What the worker may spend, and what is reserved; None: no limit. Like the three below, it is set before a worker is chosen."""
     cost_tokens: int | None = None
     cost_calls: int | None = None
+    limit: str = ""
+    """The budget, or the job above, of which this is all that was left; empty if there was more."""
     kept: int = 0
     """How many exchanges were complete before."""
     ticket: str = ""
@@ -83,8 +88,15 @@ class AwayErrand:
         return None if data is None else cls(**data)
 
     def data(self) -> JsonObject:
-        """Return it as JSON without empty fields."""
-        return {name: value for name, value in vars(self).items() if value not in (None, "", 0, False)}
+        """Return it as JSON without fields that have their default."""
+        return {
+            each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default
+        }
+
+    @property
+    def cost(self) -> Cost:
+        """What is reserved."""
+        return Cost(self.cost_microcents or 0, self.cost_tokens or 0, self.cost_calls or 0)
 
     @property
     def is_away(self) -> bool:
@@ -483,10 +495,10 @@ def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
     """Return the worst-case cost of an exchange in microcents, as recorded before the exchange was sent.
 
     For a program with a gate, that of all requests that were sent and have no answer; without their log, all that the
-    program was allowed to spend. For an ask that a worker has, all that it may spend.
+    program was allowed to spend. For an ask that a worker gets, all that it may spend.
     """
     errand = read_errand(exchanges)
-    if errand is not None and errand.is_away:
+    if errand is not None and not errand.is_accepted:
         return errand.cost_microcents
     if is_gate_lost(exchanges):
         return (exchanges[0].request or {}).get("allowance_microcents")

@@ -23,8 +23,7 @@ from logist.timestamps import find_local_day, format_utc
 CallName = int | str
 """The number of an exchange, or the name of a request that went through the gate: see `name_gate_call`."""
 _GATE_CALL = "gate-"
-ERRAND = "errand"
-"""The name of all exchanges together that a worker on another machine makes."""
+_ERRAND = "errand-"
 SHORT_PAUSE = 5.0
 """Seconds until the next try if only the reservations of running calls prevent a call."""
 
@@ -162,6 +161,17 @@ def name_call(ask_id: str, k: CallName) -> str:
 def name_gate_call(k: int) -> str:
     """Return the name of request `k` of an agent program; other exchanges have a number."""
     return f"{_GATE_CALL}{k}"
+
+
+def name_errand(number: int) -> str:
+    """Return the name of all exchanges together of one sending of an ask to a worker on another machine."""
+    return f"{_ERRAND}{number}"
+
+
+def parse_errand(name: str) -> int | None:
+    """Return the number that `name_errand` got; None for an exchange of another kind."""
+    number = name.removeprefix(_ERRAND)
+    return int(number) if number != name and number.isdecimal() else None
 
 
 def parse_gate_call(name: str) -> int | None:

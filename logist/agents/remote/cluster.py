@@ -45,6 +45,10 @@ class Cluster(Protocol):
     address: str
     """Of the scheduler."""
 
+    def find_loss(self) -> SchedulerLost | None:
+        """Return why the scheduler can't be reached any more; None as long as it answers. Never waits."""
+        ...
+
     def list_workers(self) -> list[Worker]:
         """Return the workers that can get tasks now. Raises SchedulerLost."""
         ...
@@ -124,6 +128,7 @@ def _load_dask() -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "logist":
             raise
-        fix = "install Logist with the extra `dask`: see Many machines in docs/cluster.md"
-        raise ProviderError(f"can't load Dask: {error}", where="--on", fix=fix) from error
+        fix = "install Logist with the extra `dask`: see Install in its README"
+        message = f"Dask needs the package {error.name}, which is not installed"
+        raise ProviderError(message, where="--on", fix=fix) from None
     return dask_cluster

@@ -1,6 +1,6 @@
 """Dask distributed as the engine. Only its scheduler is reached from here; workers get calls, and return results, through it.
 
-Dask writes the text of arguments and results to its logs and pages. So calls travel as `Parcel`s, which have no text.
+Dask writes the text of arguments and errors to its logs and pages. So calls and results travel as bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from distributed.versions import VersionMismatchWarning
 
 from logist.agents.remote.cluster import CALL_SECONDS, SchedulerLost, Worker, WorkerLost, WorkerUnfit
 from logist.agents.remote.local_cluster import LocalCluster, start_local_cluster
+from logist.agents.remote.parcels import RAISED, UNFIT, pack_parcel
+from logist.errors import LogistError, UsageError
 
 if TYPE_CHECKING:
     from distributed.security import Security
@@ -32,33 +34,8 @@ SCHEDULER_SECONDS = 30.0
 """How long the scheduler may take to answer: a busy one takes seconds."""
 WATCH_SECONDS = 1.0
 """Seconds between two looks at which workers there are."""
-LEAVE_SECONDS = 2.0
-"""How long saying goodbye may take."""
-
-
-class Parcel:
-    """A call or its result, as bytes that only the worker and the dispatcher open."""
-
-    def __init__(self, content: object) -> None:
-        self._data = pickle.dumps(content, protocol=5)
-
-    def open(self) -> Any:
-        """Return what was put in. Raises what pickle raises if its modules are not here."""
-        return pickle.loads(self._data)  # noqa: S301 - who can send it could run any function anyway
-
-
-def run_parcel(parcel: Parcel) -> Parcel:
-    """Run the function in a parcel, on a worker, and return its result or what it raised: Dask logs exceptions with arguments."""
-    try:
-        function, args, kwargs = parcel.open()
-        return Parcel((True, function(*args, **kwargs)))
-    except Exception as error:  # noqa: BLE001 - it is the caller's
-        return Parcel((False, error))
-
-
-async def run_parcel_beside(parcel: Parcel) -> Parcel:
-    """Do the same in a thread beside those for tasks; the event loop must answer the scheduler meanwhile."""
-    return await asyncio.to_thread(run_parcel, parcel)
+LEAVE_SECONDS, LOST_SECONDS = 2.0, 0.1
+"""How long saying goodbye may take; to a scheduler that is lost: Dask would try to reach it again."""
 
 
 class DaskCluster:
@@ -97,6 +74,10 @@ class DaskCluster:
             raise
         return cluster
 
+    def find_loss(self) -> SchedulerLost | None:
+        """Return why the scheduler is lost; it is asked once a second."""
+        return self._lost
+
     def list_workers(self) -> list[Worker]:
         """Return the workers that the scheduler knows."""
         identity = self._wait(self._ask_scheduler("identity"))
@@ -109,7 +90,7 @@ class DaskCluster:
         """Return an executor for this worker."""
         return _PinnedExecutor(self, worker)
 
-    def submit(self, worker: Worker, key: str, parcel: Parcel) -> concurrent.futures.Future[Any]:
+    def submit(self, worker: Worker, key: str, parcel: bytes) -> concurrent.futures.Future[Any]:
         """Run a parcel once on a worker."""
         if self._lost is not None:
             failed: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -121,7 +102,7 @@ class DaskCluster:
         self, worker: Worker, function: Callable[..., Any], *args: Any, seconds: float = CALL_SECONDS
     ) -> Any:
         """Call a function on a worker in a thread beside its tasks."""
-        return self._wait(self._call(worker, Parcel((function, args, {})), seconds))
+        return self._wait(self._call(worker, pack_parcel(function, args, {}), seconds))
 
     def close(self) -> None:
         """Leave the cluster; end it if it was started here."""
@@ -148,21 +129,41 @@ class DaskCluster:
     async def _keep_connection(self) -> None:
         options = {} if self._security is None else {"security": self._security}
         try:
-            self._client = await distributed.Client(
+            self._client = distributed.Client(
                 self.address, asynchronous=True, set_as_default=False, timeout=CONNECT_SECONDS, **options
             )
+            # Dask's own limit doesn't cover a server of another kind, which accepts the connection.
+            await asyncio.wait_for(self._client, CONNECT_SECONDS * 1.5)
         except Exception as error:  # noqa: BLE001 - whatever answers at a wrong address
-            self._connected.set_exception(self._build_lost_error(_describe(error)))
+            self._connected.set_exception(self._explain_connecting(error))
+            await self._close_client(LOST_SECONDS)
             return
         self._connected.set_result(None)
         watching = asyncio.ensure_future(self._watch())
         await asyncio.wait(
             {watching, asyncio.ensure_future(self._leaving.wait())}, return_when="FIRST_COMPLETED"
         )
+        seconds = LEAVE_SECONDS if self._lost is None else LOST_SECONDS
         self._lose_scheduler("the connection is closed")
         await asyncio.sleep(0)  # those who wait get the error first
-        with suppress(Exception):
-            await asyncio.wait_for(self._client.close(), LEAVE_SECONDS)
+        await self._close_client(seconds)
+
+    async def _close_client(self, seconds: float) -> None:
+        if self._client is not None:
+            with suppress(Exception):
+                await asyncio.wait_for(self._client.close(), seconds)
+            self._client.status = (
+                "closed"  # else, when it is deleted, it tries again in a loop that has ended
+            )
+
+    def _explain_connecting(self, error: Exception) -> LogistError:
+        if isinstance(error, ValueError):  # of Dask's own reading of addresses
+            fix = "use tcp://HOST:8786, or tls://HOST:8786"
+            return UsageError(f"not a scheduler's address: {_describe(error)}", where="--scheduler", fix=fix)
+        if "TLS" in str(error):
+            fix = "name them in Dask's configuration: see TLS in docs/cluster.md"
+            return UsageError("no certificates for a scheduler with TLS", where=self.address, fix=fix)
+        return self._build_lost_error(_describe(error))
 
     async def _watch(self) -> None:
         """Notice which workers have left, until the scheduler is lost."""
@@ -197,14 +198,14 @@ class DaskCluster:
         fix = "check that `dask scheduler` runs there and can be reached, then run the command again"
         return SchedulerLost(f"can't reach the Dask scheduler: {why}", where=self.address, fix=fix)
 
-    async def _follow(self, worker: Worker, key: str, parcel: Parcel) -> Any:
+    async def _follow(self, worker: Worker, key: str, parcel: bytes) -> Any:
         if worker.address not in await self._ask_scheduler("ncores"):
             raise _build_gone_error(worker)  # Dask would wait for it without an end
         departure = self._departures.get(worker.address)
         if departure is None:
             departure = self._departures[worker.address] = self._loop.create_future()
         task = self._client.submit(
-            run_parcel,
+            pickle.loads,
             parcel,
             key=key,
             workers=[worker.address],
@@ -226,10 +227,10 @@ class DaskCluster:
                 with suppress(Exception):
                     await task.cancel()
 
-    async def _call(self, worker: Worker, parcel: Parcel, seconds: float) -> Any:
+    async def _call(self, worker: Worker, parcel: bytes, seconds: float) -> Any:
         if worker.address not in await self._ask_scheduler("ncores"):
             raise _build_gone_error(worker)
-        asked = self._client.run(run_parcel_beside, parcel, workers=[worker.address])
+        asked = self._client.run(asyncio.to_thread, pickle.loads, parcel, workers=[worker.address])
         try:
             answers = await asyncio.wait_for(asked, seconds)
         except TimeoutError as error:
@@ -240,7 +241,7 @@ class DaskCluster:
             raise _translate(worker, error) from error
         return _unpack(worker, answers[worker.address])
 
-    async def _explain(self, worker: Worker, result: asyncio.Future[Parcel]) -> Parcel:
+    async def _explain(self, worker: Worker, result: asyncio.Future[bytes]) -> bytes:
         """Return the result of a task. Raises the reason if there is none."""
         try:
             return result.result()
@@ -265,36 +266,35 @@ class _PinnedExecutor(concurrent.futures.Executor):
         """Run a function once on the worker. Its task has the key of the argument, if that is a dict with one."""
         named = args[0].get("key") if args and isinstance(args[0], dict) else None
         key = named if isinstance(named, str) else f"logist-{secrets.token_hex(16)}"
-        return self._cluster.submit(self._worker, key, Parcel((fn, args, kwargs)))
+        return self._cluster.submit(self._worker, key, pack_parcel(fn, args, kwargs))
 
 
-async def _fetch(task: Any) -> Parcel:
+async def _fetch(task: Any) -> bytes:
     result = await task
-    assert isinstance(result, Parcel)
+    assert isinstance(result, bytes)
     return result
 
 
-def _unpack(worker: Worker, parcel: Parcel) -> Any:
-    has_worked, value = parcel.open()
-    if has_worked:
-        return value
-    raise _translate(worker, value) if _is_missing_here(value) else value
-
-
-def _is_missing_here(error: BaseException) -> bool:
-    """Whether a worker's Python has no Logist, or one without the function that was called."""
-    return isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "logist"
+def _unpack(worker: Worker, answer: bytes) -> Any:
+    kind, value = pickle.loads(answer)  # noqa: S301 - from our own function
+    if kind == RAISED:
+        raise value
+    if kind == UNFIT:
+        raise _build_unfit_error(worker, value)
+    return value
 
 
 def _translate(worker: Worker, error: BaseException) -> Exception:
-    if _is_missing_here(error) or isinstance(error, AttributeError):
-        fix = "install the Logist of this machine in the Python environment that runs `dask worker` there"
-        return WorkerUnfit(
-            f"this worker has no Logist, or another version: {error}", where=worker.name, fix=fix
-        )
+    if isinstance(error, ModuleNotFoundError | AttributeError):
+        return _build_unfit_error(worker, str(error))
     if isinstance(error, KilledWorker):
         return WorkerLost("the worker died while it ran the task", where=worker.name)
     return WorkerLost(f"can't reach the worker: {_describe(error)}", where=worker.name)
+
+
+def _build_unfit_error(worker: Worker, why: str) -> WorkerUnfit:
+    fix = "install the Logist of this machine in the Python environment that runs `dask worker` there"
+    return WorkerUnfit(f"this worker has no Logist, or another version: {why}", where=worker.name, fix=fix)
 
 
 def _build_gone_error(worker: Worker) -> WorkerLost:
@@ -302,6 +302,8 @@ def _build_gone_error(worker: Worker) -> WorkerLost:
 
 
 def _describe(error: BaseException) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
     return str(error).partition("\n")[0] or type(error).__name__
 
 

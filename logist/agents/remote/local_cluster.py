@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 import dask.config
@@ -48,7 +49,7 @@ class LocalCluster:
     """The process that has the scheduler and the workers below it."""
 
     def __init__(self, process: subprocess.Popen[bytes], address: str, certificate: str, key: str) -> None:
-        self.address = address
+        self.address, self.pid = address, process.pid
         self._process, self._certificate, self._key = process, certificate, key
 
     def build_security(self) -> Security:
@@ -59,7 +60,8 @@ class LocalCluster:
         """End all processes."""
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            stream.close()
+            with suppress(BrokenPipeError):
+                stream.close()
         if not has_ended(self._process, CLOSE_SECONDS):
             self._process.kill()  # the workers end with it
             self._process.wait()

@@ -13,7 +13,7 @@ from logist.core.model import JsonObject
 from logist.errors import Damaged, LogistError
 from logist.store import JobDir, Lock, files, lock
 from logist.timestamps import format_utc
-from logist.workspace import Workspace
+from logist.workspace import Workspace, prepared
 from logist.workspace.checkpoint import objects, repository, sharing
 from logist.workspace.files import removal
 from logist.workspace.git import Git
@@ -21,6 +21,8 @@ from logist.workspace.git import Git
 COMMITS = "commits"
 """The file with the commits that the dispatcher has sent, the last one at the end: the dispatcher has them, too."""
 MOST_COMMITS = 20
+AT_WORK = "ticket"
+"""The file with the ticket of the task that was at work here last: what is in flight belongs to it."""
 
 
 class Mirror:
@@ -30,11 +32,17 @@ class Mirror:
         """`rules`: `caches` and `max_checkpoint_bytes` of the workspace, as the dispatcher has them."""
         self.path = path
         self.job = JobDir(path, "")  # without its id: no index of jobs is kept here
-        self.workspace = Workspace(
+        self._rules = rules
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace as it is now: what a setup has made in it counts as a cache, so that it stays here."""
+        return Workspace(
             self.job.workspace,
             self.job.git_dir,
-            caches=rules["caches"],
-            max_checkpoint_bytes=rules["max_checkpoint_bytes"],
+            caches=self._rules["caches"],
+            max_checkpoint_bytes=self._rules["max_checkpoint_bytes"],
+            outputs=prepared.read_setup_outputs(self.job.setup_file, self.job.workspace),
         )
 
     @contextmanager
@@ -58,9 +66,14 @@ class Mirror:
         data = files.read_bytes(self.path / COMMITS) if (self.path / COMMITS).exists() else None
         return list(reversed((data or b"").decode("ascii", "replace").split()))
 
+    def read_ticket(self) -> str:
+        """Return the ticket of the task to which the exchanges here belong; empty if there is none."""
+        return (files.read_bytes(self.path / AT_WORK, 100) or b"").decode("ascii", "replace")
+
     def set_up(self, spool: Spool, task: JsonObject) -> None:
         """Make the workspace equal to the checkpoint that a task begins with. Raises LogistError."""
         files.remove_tree(self.job.inflight)
+        files.replace_file(self.path / AT_WORK, task["ticket"].encode("ascii"))
         base, commit = task["base"], task["commit"]
         if self.list_commits() and not task["is_complete"]:
             _add_pack(self.workspace.git, task["pack"])

@@ -5,9 +5,11 @@ All worker processes of one user on one machine share it, so a worker that was r
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.core.text.ids import is_job_id
-from logist.errors import Damaged, StorageError
+from logist.errors import Damaged, LogistError, StorageError
 from logist.lazy_patterns import compile_on_use
 from logist.regular_files import read_regular
 from logist.store import files
@@ -27,6 +29,10 @@ RESULT = "result.json"
 PACK = "result.pack"
 FENCE = "given-up"
 UPDATE = "install the same version of Logist on both machines"
+KEPT_SECONDS = 14 * 86_400.0
+"""How long the name of a task that is over, and an unused copy of a job, are kept: no engine starts a task again after that."""
+_CLEANED = "cleaned"
+_CLEAN_SECONDS = 86_400.0
 _TICKET = compile_on_use(r"[0-9a-f]{32}")
 _KEY = compile_on_use(r"[0-9a-f]{16,64}")
 _MOST_RECORD = 1 << 30
@@ -47,8 +53,10 @@ class Spool:
         path = Path(folder or Environment.from_process().worker_directory_name()).absolute()
         with files.convert_os_errors(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for name in ("mirrors", "tasks"):
-                (path / name).mkdir(mode=0o700, exist_ok=True)
+            for place in (path, path / "mirrors", path / "tasks"):
+                place.mkdir(mode=0o700, exist_ok=True)
+                if place.stat().st_mode & 0o077:  # it holds the files of jobs
+                    place.chmod(0o700)
         return cls(path)
 
     @property
@@ -89,25 +97,27 @@ class Spool:
 
     def begin_task(self, ticket: str, record: JsonObject) -> bool:
         """Record durably that this process begins a task; False if any process has begun it, or it was given up."""
-        folder = self.find_task(ticket)
-        if not _make_once(folder):
-            return False
-        files.replace_file(folder / TASK, files.dump_json(record))
-        files.sync_directory(folder.parent)
-        return True
+        return self._make_task(ticket, TASK, files.dump_json(record))
 
-    def fence_task(self, ticket: str) -> bool:
-        """Make sure that a task which has not begun here never begins; False if it has begun."""
-        folder = self.find_task(ticket)
-        if not _make_once(folder):
-            return (folder / FENCE).exists()
-        files.touch(folder / FENCE)
-        files.sync_directory(folder.parent)
-        return True
+    def fence_task(self, ticket: str) -> None:
+        """Make sure that a task which has not begun here never begins."""
+        self._make_task(ticket, FENCE, b"")
+
+    def give_up(self, ticket: str) -> None:
+        """Record that a task which has begun, but not started its agent, must not do so any more."""
+        files.touch(self.find_task(ticket) / FENCE)
+
+    def is_given_up(self, ticket: str) -> bool:
+        """Whether a task never began here, must not go on, or is over and its result forgotten."""
+        return (self.find_task(ticket) / FENCE).exists()
 
     def read_task(self, ticket: str) -> JsonObject | None:
-        """Return what `begin_task` recorded; None if that process was killed before."""
+        """Return what `begin_task` recorded; None if the task has not begun here, or is forgotten."""
         return _read_json(self.find_task(ticket) / TASK)
+
+    def count_age(self, ticket: str) -> float:
+        """Return how many seconds ago a task was recorded; 0 if the clock was set back."""
+        return max(0.0, time.time() - (self.find_task(ticket) / TASK).stat().st_mtime)
 
     def save_result(self, ticket: str, result: JsonObject, pack: bytes) -> None:
         """Keep the result of a task durably until the dispatcher has it."""
@@ -121,7 +131,7 @@ class Spool:
         result = _read_json(folder / RESULT)
         if result is None:
             return None
-        return result, files.read_bytes(folder / PACK) or b""
+        return result, files.read_bytes(folder / PACK, _MOST_RECORD) or b""
 
     def list_tickets(self) -> Iterator[str]:
         """Yield the tickets of all tasks, also of those that are running."""
@@ -137,17 +147,57 @@ class Spool:
                     os.unlink(folder / name)
             removal.remove_directory(folder / "ledger")
 
-
-def _make_once(folder: Path) -> bool:
-    """Create a directory; False if it exists: of several processes, one succeeds."""
-    with files.convert_os_errors(folder), suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
+    def _make_task(self, ticket: str, name: str, data: bytes) -> bool:
+        """Create the directory of a task with a file in it, at once and durably; of several processes, one succeeds."""
+        folder = self.find_task(ticket)
+        if folder.exists():
+            return False
+        written = folder.with_name(f".{ticket}-{secrets.token_hex(4)}")
+        with files.convert_os_errors(folder):
+            files.make_directory(written)
+            try:
+                files.replace_file(written / name, data)
+                os.rename(written, folder)  # fails if the other one has a file
+            except (OSError, LogistError) as error:
+                removal.remove_directory(written)
+                if getattr(error, "errno", None) not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                return False
+        files.sync_directory(folder.parent)
         return True
-    return False
+
+    def remove_old(self) -> None:
+        """Remove, once a day, what nobody has needed for a while. Results that no dispatcher has are kept."""
+        now, stamp = time.time(), self.path / _CLEANED
+        if _is_younger(stamp, now - _CLEAN_SECONDS):
+            return
+        files.touch(stamp)
+        os.utime(stamp, (now, now))
+        tasks = self.path / "tasks"
+        for name in os.listdir(tasks):
+            if not (_is_younger(tasks / name, now - KEPT_SECONDS) or (tasks / name / TASK).exists()):
+                removal.remove_directory(tasks / name)
+        # A copy of a job may have the only record of what a task has done until that has a result.
+        jobs = {(self.read_task(ticket) or {}).get("job") for ticket in self.list_tickets()}
+        for mirror in (self.path / "mirrors").glob("*/*"):
+            if not (mirror.name in jobs or _is_younger(mirror, now - KEPT_SECONDS)):
+                removal.remove_directory(mirror)
+
+
+def find_machine_here(folder: str) -> str | None:
+    """Return the name of a directory for workers; None if there is none."""
+    return Spool(Path(folder)).machine if (Path(folder) / "machine").is_file() else None
+
+
+def _is_younger(path: Path, at: float) -> bool:
+    try:
+        return path.stat().st_mtime > at
+    except OSError:
+        return False
 
 
 def _read_json(path: Path) -> JsonObject | None:
-    data = files.read_bytes(path, _MOST_RECORD) if path.exists() else None
+    data = files.read_bytes(path, _MOST_RECORD) if os.path.lexists(path) else None
     if data is None:
         return None
     try:

@@ -51,6 +51,10 @@ class ThreadCluster:
         for machine in machines:
             machine.leave(self._build_lost_error())
 
+    def find_loss(self) -> SchedulerLost | None:
+        """Return an error once the scheduler was lost."""
+        return self._build_lost_error() if self._closed else None
+
     def list_workers(self) -> list[Worker]:
         """Return the workers that were added and not lost."""
         with self._lock:

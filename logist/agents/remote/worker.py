@@ -13,7 +13,8 @@ import platform
 import shutil
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from logist.agents import sandbox
@@ -27,7 +28,7 @@ from logist.agents.remote.mirror import Mirror, has_commit
 from logist.agents.remote.spool import Spool
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
-from logist.errors import LogistError
+from logist.errors import Busy, Damaged, LogistError
 from logist.store import Lock, files, inflight
 from logist.store.gate_log import LOG
 from logist.store.progress import MOST_BYTES as MOST_PROGRESS
@@ -36,9 +37,9 @@ from logist.version import __version__
 from logist.workspace.git import Git
 
 COMMAND = "a task of another machine"
-WAIT_SECONDS = 86_400.0
-"""How long a task waits for another one of the same job on the same machine."""
 POLL_SECONDS = 0.1
+BEGIN_SECONDS = 3.0
+"""How long a task may take from its record to the lock of its job, before it is taken for one whose worker was killed."""
 MOST_SKEW = 300.0
 """Seconds by which the clocks of two machines may differ."""
 LEAST_FREE = 256 << 20
@@ -66,7 +67,7 @@ def find_known_commits(asked: JsonObject, spool: str | None = None) -> JsonObjec
     those that came from the dispatcher, the last one first.
     """
     place = Spool.open(spool)
-    mirror = _open_mirror(place, asked)
+    mirror = open_mirror(place, asked)
     return {
         "has_base": has_commit(Git(place.store, of_job=True), asked["base"]),
         "commits": mirror.list_commits(),
@@ -76,19 +77,24 @@ def find_known_commits(asked: JsonObject, spool: str | None = None) -> JsonObjec
 def do_task(task: JsonObject, spool: str | None = None) -> JsonObject:
     """Do a task and return its result: `outcome` is `done`, or `refused` with a `reason` and nothing was sent.
 
-    If the same task is begun again here, it waits for the
-    first and returns the same result.
+    If the same task is begun again here, it waits for the first and returns the same result.
     """
     place = Spool.open(spool)
     ticket = task["ticket"]
-    if reason := find_obstacle(task, place):
-        return {"outcome": "refused", "reason": reason}
-    record = {name: task[name] for name in ("ticket", "mirror", "job", "project", "commit", "rules")}
+    if task["machine"] != place.machine:
+        return {"outcome": "refused", "reason": f"{socket.gethostname()} got a task of another machine"}
+    record = {name: task[name] for name in ("ticket", "project", "mirror", "job", "commit", "rules", "kept")}
     if not place.begin_task(ticket, record):
-        return collect_task(ticket, spool)
-    mirror = _open_mirror(place, task)
+        while (result := collect_task(ticket, spool))["outcome"] == "running":
+            time.sleep(POLL_SECONDS)
+        return result
     try:
-        with mirror.hold(COMMAND, WAIT_SECONDS) as lock:
+        if reason := find_obstacle(task, place):
+            raise _NotBegun(reason)
+        place.remove_old()
+        mirror = open_mirror(place, task)
+        with _hold_for_task(place, mirror, ticket) as lock:
+            finish_earlier(place, mirror)
             process = _launch(place, mirror, task, lock)
             while not process.has_ended(POLL_SECONDS):
                 pass
@@ -102,23 +108,55 @@ class _NotBegun(Exception):
     """A task could not be begun, so nothing was sent."""
 
 
-def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
-    """Return the result of a task that was begun before, when it has ended.
+@contextmanager
+def _hold_for_task(place: Spool, mirror: Mirror, ticket: str) -> Iterator[Lock]:
+    """Hold the copy of a job inside the block, after an earlier task of it has ended. Raises _NotBegun."""
+    with ExitStack() as stack:
+        while True:
+            with suppress(Busy):
+                lock = stack.enter_context(mirror.hold(COMMAND, 0.0))
+                break
+            if place.is_given_up(ticket):
+                raise _NotBegun("it was stopped before it began")
+            time.sleep(POLL_SECONDS)
+        if place.is_given_up(ticket):  # another process has collected it while this one was stopped
+            raise _NotBegun("it was given up before it began")
+        yield lock
 
-    `outcome` is `unknown` if it has not begun here; from then on, it can't.
+
+def finish_earlier(place: Spool, mirror: Mirror) -> None:
+    """Save the result of an earlier task of this job whose worker was killed, before the next one removes it."""
+    earlier = mirror.read_ticket()
+    record = place.read_task(earlier) if earlier else None
+    if record is not None and place.read_result(earlier) is None and mirror.job.read_exchanges():
+        _finish(place, mirror, record)
+
+
+def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
+    """Return the result of a task that was begun before; `outcome` is `running` as long as it is at work.
+
+    `outcome` is `unknown` if its agent has not been started here; from then on, it can't be.
     """
     place = Spool.open(spool)
-    if place.fence_task(ticket):
-        return {"outcome": "unknown"}
+    place.fence_task(ticket)
     if (known := place.read_result(ticket)) is not None:
         return {**known[0], "pack": known[1]}
     record = place.read_task(ticket)
     if record is None:
         return {"outcome": "unknown"}
-    mirror = _open_mirror(place, record)
-    with mirror.hold(COMMAND, WAIT_SECONDS):
-        known = place.read_result(ticket)
-        return {**known[0], "pack": known[1]} if known is not None else _finish(place, mirror, record)
+    mirror = open_mirror(place, record)
+    try:
+        with mirror.hold(COMMAND, 0.0):
+            if (known := place.read_result(ticket)) is not None:
+                return {**known[0], "pack": known[1]}
+            if mirror.read_ticket() == ticket and mirror.job.read_exchanges():
+                return _finish(place, mirror, record)
+            if place.count_age(ticket) < BEGIN_SECONDS:
+                return {"outcome": "running"}
+            place.forget(ticket)
+            return {"outcome": "unknown"}
+    except Busy:
+        return {"outcome": "running"}
 
 
 def stop_task(ticket: str, spool: str | None = None) -> bool:
@@ -127,7 +165,10 @@ def stop_task(ticket: str, spool: str | None = None) -> bool:
     record = place.read_task(ticket)
     if record is None:
         return False
-    mirror = _open_mirror(place, record)
+    mirror = open_mirror(place, record)
+    if mirror.read_ticket() != ticket:
+        place.give_up(ticket)  # it waits for another task of this job
+        return False
     holder = mirror.job.find_lock_holder()
     if holder is None or holder.courier is None:
         return False
@@ -140,21 +181,21 @@ def read_activity(ticket: str, offset: int, spool: str | None = None) -> JsonObj
     record = place.read_task(ticket)
     data = b""
     if record is not None:
-        path = _open_mirror(place, record).job.inflight / PROGRESS
+        path = open_mirror(place, record).job.inflight / PROGRESS
         data = (files.read_bytes(path, 2 * MOST_PROGRESS) or b"") if path.exists() else b""
     new = data[offset:] if offset <= len(data) else data  # the courier has emptied it
     return {"data": new, "end": len(data)}
 
 
 def list_results(project: str, spool: str | None = None) -> list[JsonObject]:
-    """Return the tasks of a project that this machine still has: `ticket`, `job`, `is_done`."""
+    """Return the tasks of a project that this machine still has, also those at work: `ticket`, `job`."""
     place = Spool.open(spool)
     found = []
     for ticket in place.list_tickets():
-        record = place.read_task(ticket)
-        if record is not None and record["project"] == project:
-            is_done = place.read_result(ticket) is not None
-            found.append({"ticket": ticket, "job": record["job"], "is_done": is_done})
+        with suppress(Damaged):  # the others can be collected all the same
+            record = place.read_task(ticket)
+            if record is not None and record.get("project") == project:
+                found.append({"ticket": ticket, "job": record["job"]})
     return found
 
 
@@ -165,26 +206,45 @@ def forget_tasks(tickets: list[str], spool: str | None = None) -> None:
         place.forget(ticket)
 
 
+def find_difference(machine: JsonObject) -> str:
+    """Return why a machine can't get tasks from this one, as one line, by what `describe_machine` says; empty if it can."""
+    there = machine["host"]
+    if machine["logist"] != __version__:
+        return f"{there} has Logist {machine['logist']}, and this machine {__version__}; install the same version on both"
+    here = platform.python_version()
+    if machine["python"].split(".")[:2] != here.split(".")[:2]:
+        return f"{there} has Python {machine['python']}, and this machine {here}; use the same minor version on both"
+    skew = machine["clock"] - time.time()
+    if abs(skew) > MOST_SKEW:
+        return f"the clock of {there} is {abs(skew) / 60:.0f} minutes {'ahead' if skew > 0 else 'behind'}; set it"
+    return ""
+
+
+def find_machine_obstacle(task: JsonObject, place: Spool, required: str | None) -> str:
+    """Return why this machine can't do any task like this, as one line; empty if it can.
+
+    `required`: the mode of the sandbox in which it runs programs; None if it runs none.
+    """
+    here = socket.gethostname()
+    if (free := shutil.disk_usage(place.path).free) < LEAST_FREE + 3 * len(task["pack"]):
+        return f"{here} has only {free >> 20} MiB free at {place.path}; free some space there"
+    if required == "required" and sandbox.detect_sandbox().kind == "none":
+        why = "; ".join(sandbox.detect_sandbox().details)
+        return f"{here} has no sandbox, but the config requires one: {why}; install bubblewrap there"
+    return ""
+
+
 def find_obstacle(task: JsonObject, place: Spool) -> str:
     """Return why this machine can't do a task, as one line; empty if it can. Nothing was sent then."""
     here = socket.gethostname()
-    if task["logist"] != __version__:
-        return f"{here} has Logist {__version__}, and the dispatcher {task['logist']}; install the same version on both"
-    skew = time.time() - task["clock"]
-    if abs(skew) > MOST_SKEW:
-        return (
-            f"the clock of {here} is {abs(skew) / 60:.0f} minutes {'ahead' if skew > 0 else 'behind'}; set it"
-        )
-    if (free := shutil.disk_usage(place.path).free) < LEAST_FREE + 3 * len(task["pack"]):
-        return f"{here} has only {free >> 20} MiB free at {place.path}; free some space there"
     ask = RecordedAsk.read(task["ask"])
-    name = ask.model.api_key_env
+    # As on one machine: a program that reaches its model on its own may have a login instead.
+    name = ask.model.api_key_env if ask.agent in MODEL_AGENTS or ask.provider is not None else None
     if name and not Environment.from_process().get_key(name):
         return f"{here} has no key {name} in the environment of its worker; set it there, and start the worker again"
     runs_commands = ask.agent not in MODEL_AGENTS or ask.work.permissions.can_execute_commands
-    if runs_commands and ask.work.sandbox.mode == "required" and sandbox.detect_sandbox().kind == "none":
-        why = "; ".join(sandbox.detect_sandbox().details)
-        return f"{here} has no sandbox, but the config requires one: {why}; install bubblewrap there"
+    if reason := find_machine_obstacle(task, place, ask.work.sandbox.mode if runs_commands else None):
+        return reason
     if ask.agent not in MODEL_AGENTS:
         try:
             load_errand_program(ask.agent, ask.work.program)
@@ -193,7 +253,8 @@ def find_obstacle(task: JsonObject, place: Spool) -> str:
     return ""
 
 
-def _open_mirror(place: Spool, named: JsonObject) -> Mirror:
+def open_mirror(place: Spool, named: JsonObject) -> Mirror:
+    """Return the copy of a job that a task works in."""
     return Mirror(place.find_mirror(named["mirror"], named["job"]), named["rules"])
 
 
@@ -228,7 +289,8 @@ def _place_ledger(place: Spool, task: JsonObject) -> JsonObject | None:
 
 
 def _place_rates(place: Spool, task: JsonObject) -> JsonObject:
-    return {**task["rates"], "folder": str(place.path / "rates")}
+    """The rate limits, which all tasks of a project on this machine share."""
+    return {**task["rates"], "folder": str(place.path / "rates" / task["project"])}
 
 
 def _finish(place: Spool, mirror: Mirror, record: JsonObject) -> JsonObject:
@@ -241,6 +303,7 @@ def _finish(place: Spool, mirror: Mirror, record: JsonObject) -> JsonObject:
     result = {
         "outcome": "done",
         "ticket": record["ticket"],
+        "kept": record["kept"],
         "commit": checkpoint.commit,
         "skipped": list(checkpoint.skipped),
         "files": read_exchange_files(mirror.job.inflight),

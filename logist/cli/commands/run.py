@@ -26,6 +26,7 @@ from logist.cli.options import (
     quiet_option,
     refuse_empty,
 )
+from logist.cli.run_workers import choose_engine, engine_options, join_cluster
 from logist.cli.shell_values import complete_file, complete_tag
 from logist.cli.show import job_rows, render, run_table
 from logist.cli.show.output import Diagnostic, Output
@@ -76,8 +77,10 @@ seconds."""
     "--parallel",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Number of jobs to run at the same time  [default: max_concurrent_agents]",
+    help="Number of jobs to run at the same time  [default: max_concurrent_agents; with --on, as many as the workers have "
+    "threads]",
 )
+@engine_options
 @click.option(
     "--watch", is_flag=True, help="Run until stopped: look for ready jobs every poll_interval_seconds."
 )
@@ -133,6 +136,8 @@ seconds."""
 def run(
     environment: Environment,
     parallel: int | None,
+    on: str | None,
+    scheduler: str | None,
     watch: bool,
     heartbeat: str | None,
     max_cost: float | None,
@@ -176,6 +181,9 @@ def run(
     If a budget is used up, its jobs wait until it is raised or its period ends, and the run ends with exit code 7, or, with
     --watch, continues then.
 
+    With --on, the agents, tools and checks of jobs run on the workers of a cluster. The jobs, their locks and the budgets stay
+    on this machine.
+
     With --watch, a job whose provider fails (no key, key or request refused) or whose setup fails is skipped for 12
     rounds, then for twice as many, up to an hour, or until its state changes.
 
@@ -195,8 +203,9 @@ def run(
     if until is not None and find_next_time(0.0, until) is None:
         fix = "use HH:MM, such as 07:00 or 23:30"
         raise UsageError(f"not a time of the day: {until!r}", where="--until", fix=fix)
+    engine = choose_engine(on, scheduler)
     installed = InstalledFiles()
-    couriers = early_couriers.begin_to_load(environment, jobs_dir, agent)
+    couriers = None if engine else early_couriers.begin_to_load(environment, jobs_dir, agent)
     from logist.cli import context
     from logist.cli.show.agent_progress import show_progress_of
     from logist.core.money.amounts import to_microcents
@@ -221,6 +230,12 @@ def run(
     )
     selection = RunSelection(tag=tag, statuses=frozenset(statuses), most_jobs=max_jobs)
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
+    if engine is not None:
+        workers, parallel = join_cluster(project, engine, parallel)
+        project = replace(project, workers=workers)
+        from logist.jobs.turn.late_results import collect_late_results
+
+        collect_late_results(project)
     parallel = parallel or project.settings.max_concurrent_agents
     if event_log.is_on():
         event_log.report(events.RunBegun(str(project.jobs_dir), parallel, watch))
@@ -231,6 +246,8 @@ def run(
         with _write_heartbeat(project, heartbeat) as display.heartbeat, render.print_times():
             _report_limits(project)
             is_short = _run_rounds(project, parallel, watch, display, choice, selection)
+            if (loss := project.find_cluster_loss()) is not None and not project.stopping():
+                raise loss
     except LogistError as error:
         display.end(EndReason.ERROR, error.exit_code, error=error.message)
         raise

@@ -33,6 +33,7 @@ from logist.jobs.base.call_limits import bind_call_rates
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
+from logist.jobs.setup.command_host import JobHost
 from logist.jobs.turn import errands, outages, stop_costs
 from logist.lazy_modules import load_all
 from logist.store import inflight
@@ -171,9 +172,9 @@ def describe_agent_work(
         sandbox=settings.sandbox,
         marker=make_process_marker(session),
         program=program.model_dump(mode="json") if program else None,
-        code=workspace_code.find_agent_code(session.project, session.job, session.state)
-        if may_run_programs(agent, role.permissions)
-        else CodePaths(),
+        code=workspace_code.find_agent_code(JobHost(session))
+        if may_run_programs(agent, role.permissions) and session.project.workers is None
+        else CodePaths(),  # the machine of the worker finds its own
     )
 
 

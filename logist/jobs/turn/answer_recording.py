@@ -30,6 +30,7 @@ from logist.jobs.turn import (
     check_runs,
     doubtful_payments,
     errands,
+    late_results,
     observation,
     outages,
     unfinished_turns,
@@ -173,7 +174,10 @@ def _find_request_origin(entry: Interaction) -> str | None:
 
 def describe_pending_work(session: Session) -> str:
     """Why the next changing command first records or undoes something; empty if it does not."""
-    if step.find_due_phase(session.state) is not None and _collect_unrecorded(session) is not None:
+    got = _collect_unrecorded(session) if step.find_due_phase(session.state) is not None else None
+    if got is not None and got.ask is not None and got.ask.errand is not None and got.ask.is_away:
+        return errands.describe_work(got.ask.errand)
+    if got is not None:
         return "a step is in progress or not recorded yet: the next command records its result without a new request"
     if not session.find_unfinished_restore():
         return ""
@@ -320,7 +324,7 @@ def record_answer(
         []
         if undone
         else check_runs.run_due_checks(
-            session, workspace, ask, answer, checkpoint_left.commit, unchecked=unchecked, touched=touched
+            session, ask, answer, checkpoint_left.commit, unchecked=unchecked, touched=touched
         )
     )
     observed = observation.observe_workspace(
@@ -353,7 +357,9 @@ def record_answer(
     )
     recorded = session.record(entry)[0]
     if simulated:
-        budgets.book_supplied_cost(session, ask, answered.reply.usage)
+        released = command.released_of
+        booked = late_results.find_booked(session, released) if released is not None else 0
+        budgets.book_supplied_cost(session, ask, answered.reply.usage, booked)
     if undone or check_results:
         session.job.end_restore()
     return recorded
@@ -377,6 +383,8 @@ def _record_given_up_answer(session: Session, answered: observation.Answered) ->
 
 def _record_doubtful_answer(session: Session, answered: observation.Answered) -> Interaction:
     """Record the worst-case cost, restore the workspace, and leave the question to a steward."""
+    if answered.ask.is_away:
+        late_results.note_away(session, answered.ask)
     outcome = step.conclude_in_doubt(answered.ask.spec, session.state, answered.ask.role)
     exchanges = session.job.read_exchanges()
     booked = RecoverCommand(

@@ -18,6 +18,7 @@ from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.jobs.setup import commands
+from logist.jobs.setup.command_host import JobHost
 from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 
@@ -144,6 +145,7 @@ def resume_turns(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedA
         provider=fresh.provider,
         model=fresh.model,
         restored_from=checkpoint,
+        errand=fresh.errand,
     )
     workspace = session.project.open_workspace(session.job)
     session.job.begin_restore(session.state.revision + 1, checkpoint)
@@ -184,7 +186,7 @@ def undo_cut_off_restore(session: Session) -> str | None:
     """Undo an interrupted restore of the workspace; return the checkpoint that is restored."""
     checkpoint = session.find_unfinished_restore()
     if checkpoint:
-        commands.end_leftover_commands(session)
+        commands.end_leftover_commands(JobHost(session))
     if checkpoint and not is_restored(session, checkpoint):
         workspace = session.project.open_workspace(session.job)
         workspace.create_checkpoint("before a cut-off restore is undone")

@@ -40,7 +40,7 @@ from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import answer_recording, errands, late_results
 from logist.jobs.turn.next_request import Choice
-from logist.store import JobDir, files, list_jobs
+from logist.store import JobDir, files, filesystem, inflight, list_jobs
 from logist.store.ledger import Ledger
 from logist.version import __version__
 from logist.workspace import Workspace
@@ -301,6 +301,89 @@ def test_a_worker_on_this_machine_needs_no_scheduler_to_be_collected(
     require_one_result(b)
 
 
+def test_an_answer_from_a_cluster_that_ended_with_its_run_is_collected_by_a_step(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    gate, slow = closed()
+    cluster.is_local = True
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        cluster.lose_scheduler()
+        with pytest.raises(SchedulerLost) as lost:
+            step.result()
+        assert lost.value.fix == "to collect its answer, run: logist job step --job j"
+        told = status._warn_left_over({"next_command": ""}, str(b.folder()), None)
+        assert [each.fix for each in told] == ["logist job step --job j"]
+        gate.set()
+
+
+@pytest.mark.parametrize("error", [TimeoutError("the disk"), ValueError("not UTF-8")])
+def test_an_unexpected_error_of_a_task_is_asked_about_on_its_machine(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    finish, errors = work._finish, [error]
+
+    def fail(place: Spool, mirror: Any, record: Json) -> Json:
+        if errors:
+            raise errors.pop()
+        return finish(place, mirror, record)
+
+    with Loopback(SAYS) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        monkeypatch.setattr(work, "_finish", fail)
+        assert b.step().state.status is Status.APPROVAL_REQUIRED
+        assert len(server.requests) == 1
+    require_one_result(b)
+
+
+def test_an_error_of_a_call_on_a_worker_is_one_to_act_on(cluster: ThreadCluster) -> None:
+    worker = cluster.list_workers()[0]
+
+    def fail(spool: str) -> None:
+        raise PermissionError(13, "Permission denied", "tasks")
+
+    with pytest.raises(
+        ProviderError, match=r"machine-1: PermissionError on the worker: \[Errno 13\] Permission denied"
+    ):
+        WorkerPool(cluster).call(worker, fail)
+
+
+def test_a_stop_before_a_task_begins_keeps_it_from_beginning(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker may have all threads busy with tasks of another run."""
+    busy, stop, build_task = threading.Event(), {"now": 0}, errands._build_task
+
+    def build_when_all_are_busy(*args: Any) -> Json:
+        for worker in cluster.list_workers():
+            cluster.get_executor(worker).submit(wait_on_worker, busy)
+        return build_task(*args)
+
+    monkeypatch.setattr(errands, "_build_task", build_when_all_are_busy)
+    with Loopback(SAYS) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        b.change(stopping=lambda: stop["now"])
+        step: Future[CommandResult] = begin(b.step)
+        waiting_for((b.folder() / "inflight" / "1.sent").exists)
+        stop["now"] = 130
+        places = [Path(cluster.call(each, tell_spool)) for each in cluster.list_workers()]
+        waiting_for(lambda: any([*place.glob("tasks/*/given-up")] for place in places))
+        busy.set()
+        assert isinstance(step.exception(), Stopped)
+        assert server.requests == []
+    assert sums(b).reserved == Cost()
+
+
+def wait_on_worker(event: threading.Event, spool: str = "") -> None:
+    event.wait(60)
+
+
+def tell_spool(spool: str) -> str:
+    return spool
+
+
 class Killed(BaseException):
     """What happens to a dispatcher that is killed: nothing more gets done."""
 
@@ -354,6 +437,32 @@ def test_a_dispatcher_killed_at_any_write_never_pays_twice(
     assert (workspace(b) / "made.txt").exists()
     require_one_result(b)
     waiting_for(lambda: collects_late(b, cluster))
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "call"), [(inflight, "withdraw_sent", 1), (JobDir, "begin_exchange", 2)]
+)
+def test_a_dispatcher_killed_while_it_withdraws_a_refused_ask_leaves_no_doubt(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, of: Any, name: str, call: int
+) -> None:
+    function, left = getattr(of, name), [call]
+
+    def kill(*args: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+        function(*args)
+
+    with Loopback(SAYS) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        with monkeypatch.context() as patch:
+            patch.delenv("MY_MODEL")
+            patch.setattr(of, name, kill)
+            with pytest.raises(Killed):
+                b.step()
+        assert b.step().state.status is Status.APPROVAL_REQUIRED
+        assert len(server.requests) == 1
+    require_one_result(b)
 
 
 def test_a_task_whose_worker_was_killed_before_its_agent_began_is_sent_again(
@@ -598,6 +707,16 @@ def test_a_machine_with_a_full_disk_is_named(
 ) -> None:
     monkeypatch.setattr(work, "LEAST_FREE", 1 << 60)
     refuse(bench, cluster, r"has only \d+ MiB free at .*machine-.; free some space there")
+
+
+def test_a_machine_whose_directory_is_on_a_network_file_system_is_named(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its locks and its name would be those of several machines."""
+    table = tmp_path / "mountinfo"
+    table.write_text(f"1 0 0:1 / / rw - ext4 x rw\n2 1 0:2 / {tmp_path / 'machines'} rw - nfs4 x rw\n")
+    monkeypatch.setattr(filesystem, "MOUNTS", str(table))
+    refuse(bench, cluster, "directory for tasks is on a network file system")
 
 
 def test_a_workspace_that_is_too_large_is_not_sent(

@@ -78,6 +78,7 @@ class AwayErrand:
     worker: str = ""
     """The worker, as people know it."""
     scheduler: str = ""
+    """Its address; empty if it was started with the run: then any command on this machine can collect the answer."""
     sent_at: str = ""
     is_accepted: bool = False
     """Whether what came back is on disk, so that the other files are complete."""

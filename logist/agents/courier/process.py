@@ -101,7 +101,10 @@ def launch_courier(
         os.close(log)
         os.close(reading)
     _hand_over(writing, {**private, "environment": environment})
-    lock.sign_for_courier(courier.pid)
+    with suppress(
+        StorageError
+    ):  # it has started, and signs too: a failure here must not look as if nothing was sent
+        lock.sign_for_courier(courier.pid)
     return courier
 
 

@@ -44,6 +44,8 @@ class Cluster(Protocol):
 
     address: str
     """Of the scheduler."""
+    is_local: bool
+    """Whether it was started here and ends with this run."""
 
     def find_loss(self) -> SchedulerLost | None:
         """Return why the scheduler can't be reached any more; None as long as it answers. Never waits."""

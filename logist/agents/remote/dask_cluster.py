@@ -44,7 +44,7 @@ class DaskCluster:
     def __init__(
         self, address: str, security: Security | None = None, local: LocalCluster | None = None
     ) -> None:
-        self.address = address
+        self.address, self.is_local = address, local is not None
         self._security, self._local = security, local
         self._client: Any = None
         self._loop = asyncio.new_event_loop()

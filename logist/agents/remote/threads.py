@@ -17,7 +17,7 @@ class ThreadCluster:
     """Machines as directories of `folder`; each is the spool of the functions that run there, as their argument `spool`."""
 
     def __init__(self, folder: Path, count: int, threads: int = 1) -> None:
-        self.address = f"threads:{folder}"
+        self.address, self.is_local = f"threads:{folder}", False
         self._folder, self._threads = folder, threads
         self._machines: dict[str, _Machine] = {}
         self._next = 0

@@ -28,8 +28,8 @@ from logist.agents.remote.mirror import Mirror, has_commit
 from logist.agents.remote.spool import Spool
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
-from logist.errors import Busy, Damaged, LogistError
-from logist.store import Lock, files, inflight
+from logist.errors import Busy, Damaged, LogistError, Refused
+from logist.store import Lock, describe_problem, files, inflight
 from logist.store.gate_log import LOG
 from logist.store.progress import MOST_BYTES as MOST_PROGRESS
 from logist.store.progress import NAME as PROGRESS
@@ -48,8 +48,13 @@ MOST_FILE = 1 << 29
 
 
 def describe_machine(spool: str | None = None) -> JsonObject:
-    """Return what a dispatcher has to know before it sends a task."""
+    """Return what a dispatcher has to know before it sends a task. Raises Refused for a directory on a network file system."""
     place = Spool.open(spool)
+    if problem := describe_problem(place.path):
+        message = (
+            f"its directory for tasks is on {problem}; set LOGIST_WORKER_DIR there to one on a local disk"
+        )
+        raise Refused(message, where=str(place.path))
     return {
         "machine": place.machine,
         "host": socket.gethostname(),
@@ -160,8 +165,12 @@ def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
 
 
 def stop_task(ticket: str, spool: str | None = None) -> bool:
-    """Ask the courier of a task to end and to record what it knows; False if none is at work."""
+    """Ask the courier of a task to end and to record what it knows; False if none is at work yet, or any more.
+
+    A task that has not begun, or that has not started its agent, doesn't do so any more.
+    """
     place = Spool.open(spool)
+    place.fence_task(ticket)
     record = place.read_task(ticket)
     if record is None:
         return False

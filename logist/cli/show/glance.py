@@ -91,13 +91,16 @@ def read_provider_wait(folder: str, state: State) -> ProviderWait | None:
 
 
 def read_errand(folder: str) -> dict[str, str] | None:
-    """Return which worker on another machine has the call of a job: `worker`, `scheduler`, `sent_at`; None if none has."""
+    """Return which worker on another machine has the call of a job: `worker`, `scheduler`, `sent_at`; None if none has.
+
+    The scheduler is empty if it was started with the run.
+    """
     try:
         request = json.loads(read_regular(f"{folder}/inflight/1.request", 1 << 26))
         errand = request["errand"]
         if not errand.get("ticket") or errand.get("is_accepted"):
             return None
-        return {name: str(errand[name]) for name in ("worker", "scheduler", "sent_at")}
+        return {name: str(errand.get(name, "")) for name in ("worker", "scheduler", "sent_at")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

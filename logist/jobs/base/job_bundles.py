@@ -40,7 +40,7 @@ def build_bundle(session: Session, pool: WorkerPool, worker: Worker, commit: str
         "max_checkpoint_bytes": project.settings.workspace.max_checkpoint_bytes,
     }
     asked = {"mirror": name_mirror(job), "job": job.id, "base": base, "rules": rules}
-    known = pool.cluster.call(worker, work.find_known_commits, asked)
+    known = pool.call(worker, work.find_known_commits, asked)
     common = next((each for each in known["commits"] if has_commit(git, each)), None)
     pack = pack_between(git, commit, [common or base])
     base_pack = b"" if common or known["has_base"] else pack_between(git, base, [])

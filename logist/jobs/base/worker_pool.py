@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logist.errors import LogistError, ProviderError
 from logist.quick_tuple import NamedTuple
@@ -32,6 +32,11 @@ class PreparedCopy(NamedTuple):
     code: CodePaths
     has_sandbox: bool
     """Whether commands run in a sandbox there."""
+
+
+def build_failure_error(worker: Worker, error: Exception) -> ProviderError:
+    """Return what to report of an unexpected error in a function of a worker."""
+    return ProviderError(f"{type(error).__name__} on the worker: {error}", where=worker.name)
 
 
 class WorkerPool:
@@ -97,11 +102,20 @@ class WorkerPool:
         with self._changed:
             return any(self._find_reason(each, kind) is None for each in self._list_workers())
 
+    def call(self, worker: Worker, function: Callable[..., Any], *args: Any, seconds: float = 30.0) -> Any:
+        """Call a function on a worker beside its tasks: see `Cluster.call`. Raises only LogistErrors."""
+        try:
+            return self.cluster.call(worker, function, *args, seconds=seconds)
+        except LogistError:
+            raise
+        except Exception as error:  # of another machine, such as one of its disk
+            raise build_failure_error(worker, error) from error
+
     def describe_machine(self, worker: Worker, seconds: float = 30.0) -> JsonObject:
         """Return what a worker says about its machine. Raises WorkerLost, SchedulerLost, and what it raises."""
         from logist.agents.remote import worker as work  # noqa: PLC0415 - only a run with workers needs it
 
-        machine: JsonObject = self.cluster.call(worker, work.describe_machine, seconds=seconds)
+        machine: JsonObject = self.call(worker, work.describe_machine, seconds=seconds)
         with self._changed:
             self._machines[worker.address] = machine["machine"]
         return machine

@@ -408,7 +408,9 @@ def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
         if os.path.lexists(job.inflight):
             errand = got.ask.errand if got.ask is not None and got.ask.is_away else None
             if errand is not None:
-                yield warning(name, errands.describe_work(errand), errands.describe_collecting(errand))
+                yield warning(
+                    name, errands.describe_work(errand), errands.describe_collecting(errand, job.id)
+                )
             else:
                 yield warning(name, _left_by_an_ask(session, got), step)
     try:

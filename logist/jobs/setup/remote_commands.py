@@ -16,7 +16,7 @@ from logist.agents.protocol import MODEL_AGENTS, CodePaths
 from logist.agents.sandbox import ProgramEnd
 from logist.errors import LogistError, ProviderError, SetupFailed, Stopped
 from logist.jobs.base import job_bundles
-from logist.jobs.base.worker_pool import PreparedCopy
+from logist.jobs.base.worker_pool import PreparedCopy, build_failure_error
 from logist.jobs.setup.check_commands import CheckEnd
 from logist.jobs.setup.command_host import JobHost
 from logist.jobs.setup.workspace_setup import FIX, PreparedWorkspace
@@ -209,7 +209,12 @@ class _Waiting:
                 load_all()
                 self._stop_if_asked()
                 self._fetch_messages()
-        result: JsonObject = future.result()
+        try:
+            result: JsonObject = future.result()
+        except LogistError:
+            raise
+        except Exception as error:
+            raise build_failure_error(self._worker, error) from error
         self._show(result.get("messages", ())[self._shown :])
         return result
 
@@ -221,7 +226,7 @@ class _Waiting:
         if self._session.project.stopping() and self._stop_until is None:
             self._stop_until = time.monotonic() + LEAVE_SECONDS
             with suppress(LogistError):  # if it is lost, its commands end with it
-                self._pool.cluster.call(self._worker, worker_commands.stop_commands, self._run, seconds=5.0)
+                self._pool.call(self._worker, worker_commands.stop_commands, self._run, seconds=5.0)
 
     def _fetch_messages(self) -> None:
         from logist.jobs.setup import worker_commands  # noqa: PLC0415
@@ -230,7 +235,7 @@ class _Waiting:
             self._next = time.monotonic() + MESSAGE_SECONDS
             with suppress(LogistError):  # the result has them, too
                 read = worker_commands.read_messages
-                self._show(self._pool.cluster.call(self._worker, read, self._run, self._shown, seconds=5.0))
+                self._show(self._pool.call(self._worker, read, self._run, self._shown, seconds=5.0))
 
     def _show(self, messages: Sequence[tuple[str, str]]) -> None:
         project = self._session.project

@@ -12,7 +12,7 @@ import json
 import secrets as random_secrets
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -222,7 +222,7 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
         ticket=task["ticket"],
         machine=machine["machine"],
         worker=worker.name,
-        scheduler=pool.cluster.address,
+        scheduler="" if pool.cluster.is_local else pool.cluster.address,
         sent_at=session.project.clock.timestamp(),
         kept=task["kept"],
         is_accepted=False,
@@ -321,33 +321,32 @@ def _wait_for_result(
     assert ask.errand is not None
     call = bind_call(pool, worker)
     watch = _RemoteWatch(session, call, ask.errand.ticket)
-    is_stopped = False
+    is_stopping = is_stopped = False
     try:
         with session.project.turns.pause():
-            while True:
-                try:
-                    return future.result(timeout=POLL_SECONDS), call
-                except NotYet:
-                    pass
-                except SchedulerLost:
-                    raise
-                except Exception as error:  # noqa: BLE001 - whatever it is, the machine knows what became of the task
-                    return _collect_again(session, ask, pool, str(error))
+            while not wait([future], timeout=POLL_SECONDS).done:
                 load_all()
                 watch.show_new()
-                if session.project.stopping() == _INTERRUPTED and not is_stopped:
-                    is_stopped = True
+                if session.project.stopping() == _INTERRUPTED and not is_stopping:
+                    is_stopping = True
                     session.project.say(
                         "stopping the agent and recording its results so far; press Ctrl-C again to stop immediately"
                     )
-                    with suppress(LogistError):  # if its worker is lost, that is noticed above
-                        call(work.stop_task, ask.errand.ticket)
-                elif session.project.stopping() and not is_stopped:
+                if is_stopping and not is_stopped:  # again and again: its agent may be just about to start
+                    with suppress(LogistError):  # if its worker is lost, that is noticed below
+                        is_stopped = call(work.stop_task, ask.errand.ticket)
+                elif session.project.stopping() and not is_stopping:
                     raise _build_left_error(session, ask.errand)
+            try:
+                return future.result(), call
+            except SchedulerLost:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the machine knows what became of the task
+                return _collect_again(session, ask, pool, str(error))
     except SchedulerLost as error:
         raise SchedulerLost(
             f"{error.message}; the agent of {session.job.id} may still be at work on {ask.errand.worker}",
-            fix=describe_collecting(ask.errand),
+            fix=describe_collecting(ask.errand, session.job.id),
         ) from error
     finally:
         watch.end()
@@ -355,12 +354,16 @@ def _wait_for_result(
 
 def _build_left_error(session: Session, errand: AwayErrand) -> Stopped:
     message = f"stopped waiting; the agent of {session.job.id} is still running on {errand.worker}"
-    return Stopped(message, exit_code=session.project.stopping(), fix=describe_collecting(errand))
+    return Stopped(
+        message, exit_code=session.project.stopping(), fix=describe_collecting(errand, session.job.id)
+    )
 
 
-def describe_collecting(errand: AwayErrand) -> str:
+def describe_collecting(errand: AwayErrand, job_id: str) -> str:
     """Return the command that collects the answer of an ask, for people."""
-    return f"to collect its answer, run: logist run --on dask --scheduler {errand.scheduler}"
+    is_here = not errand.scheduler
+    command = f"job step --job {job_id}" if is_here else f"run --on dask --scheduler {errand.scheduler}"
+    return f"to collect its answer, run: logist {command}"
 
 
 class _RemoteWatch:
@@ -395,7 +398,7 @@ def bind_call(pool: WorkerPool, worker: Worker) -> Call:
     """Return what calls functions on a worker."""
 
     def call(function: Callable[..., Any], *args: Any, seconds: float = 30.0) -> Any:
-        return pool.cluster.call(worker, function, *args, seconds=seconds)
+        return pool.call(worker, function, *args, seconds=seconds)
 
     return call
 
@@ -541,10 +544,11 @@ def _describe_reached(errand: AwayErrand) -> JsonObject:
 def _withdraw(session: Session, ask: RecordedAsk) -> None:
     """Record that a ticket was not used, so the ask can be sent again."""
     assert ask.errand is not None
-    errand = replace(ask.errand, ticket="", machine="", worker="", sent_at="")
-    session.job.begin_exchange(1, replace(ask, errand=errand).data())
+    # In this order: an ask that was sent and has no ticket any more would look like a call in doubt on this machine.
     if not any(each.response is not None for each in session.job.read_exchanges()):
         inflight.withdraw_sent(session.job.inflight, 1)
+    errand = replace(ask.errand, ticket="", machine="", worker="", sent_at="")
+    session.job.begin_exchange(1, replace(ask, errand=errand).data())
 
 
 # Collecting what earlier commands have sent
@@ -595,7 +599,7 @@ def _collect_here(session: Session, ask: RecordedAsk) -> None:
     until = (parse_time(errand.sent_at) or 0.0) + ask.deadline_seconds + LOST_SECONDS
     if project.clock.now().timestamp() < until:
         message = f"{session.job.id}: {describe_work(errand)}"
-        fix = f"{describe_collecting(errand)} (from {format_local(until)} on, this command records its call as in doubt)"
+        fix = f"{describe_collecting(errand, session.job.id)} (from {format_local(until)} on, this command records its call as in doubt)"
         raise Busy(message, fix=fix)
 
 

@@ -172,7 +172,13 @@ def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnosti
     if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
         return ()
     if (away := glance.read_errand(folder)) is not None:
-        data["next_command"] = f"logist run --on dask --scheduler {away['scheduler']}"
+        scheduler = away["scheduler"]
+        command = (
+            f"run --on dask --scheduler {scheduler}"
+            if scheduler
+            else f"job step --job {os.path.basename(folder)}"
+        )
+        data["next_command"] = f"logist {command}"
         message = (
             f"its agent works on another machine, {away['worker']}, since {format_local(away['sent_at'])}"
         )

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from tests.support import CRASHED, ROOT
-
+ROOT = Path(__file__).resolve().parent.parent
+CRASHED = 120.0
 RESULT = TypeVar("RESULT")
 TTL = 3
 """Seconds after which the scheduler takes a silent worker for lost."""
@@ -48,7 +48,7 @@ class DaskProcesses:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in self.processes:
-            process.kill()
+            process.kill()  # the worker of a nanny ends with it
             process.wait()
 
     def start_scheduler(self) -> None:
@@ -67,10 +67,13 @@ class DaskProcesses:
             PYTHONPATH=str(self.without_logist),
         )
 
-    def start_worker(self, name: str, *, threads: int = 1, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a worker without a nanny; `name` is also its machine."""
+    def start_worker(
+        self, name: str, *, threads: int = 1, nanny: bool = False, **environment: str
+    ) -> subprocess.Popen[bytes]:
+        """Start a worker, or with `nanny` one that is started again when it dies; `name` is also its machine."""
         machine = {"LOGIST_WORKER_DIR": str(self.folder / name), **environment}
-        options = ("--host", "127.0.0.1", "--nthreads", str(threads), "--name", name, "--no-nanny")
+        options = ["--host", "127.0.0.1", "--nthreads", str(threads), "--name", name]
+        options.append("--nanny" if nanny else "--no-nanny")
         return self._start("worker", self.address, *options, "--no-dashboard", **machine)
 
     def read_log(self, part: str) -> str:

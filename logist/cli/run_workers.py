@@ -58,16 +58,19 @@ def join_cluster(project: ProjectContext, engine: Engine, parallel: int | None) 
     """
     from logist.agents.remote.cluster import open_cluster
     from logist.jobs.base.worker_pool import WorkerPool
-    from logist.jobs.setup.workspace_setup import CERTIFICATES
 
-    environment = project.environment
-    passed = environment.build_child_environment() | environment.select_variables(
-        (*project.key_names, *SPOOL, *CERTIFICATES, *project.settings.workspace.setup.environment)
-    )
-    cluster = open_cluster(engine.on, engine.scheduler, parallel, passed)
+    cluster = open_cluster(engine.on, engine.scheduler, parallel, build_worker_environment(project))
     click.get_current_context().call_on_close(cluster.close)
     places = sum(worker.threads for worker in cluster.list_workers())
     if not places:
         fix = f"start one: dask worker {cluster.address}"
         raise ProviderError("the scheduler has no workers", where=cluster.address, fix=fix)
     return WorkerPool(cluster), parallel or places
+
+
+def build_worker_environment(project: ProjectContext) -> dict[str, str]:
+    """Return the variables of the processes of a local cluster: also the keys, and what commands of a setup get."""
+    from logist.jobs.setup.workspace_setup import CERTIFICATES
+
+    names = (*project.key_names, *project.settings.workspace.setup.environment, *SPOOL, *CERTIFICATES)
+    return project.environment.build_child_environment() | project.environment.select_variables(names)

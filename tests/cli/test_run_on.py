@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from logist.cli.context import open_project
+from logist.cli.run_workers import build_worker_environment
+from logist.config.environment import Environment
 from tests.cli.desk import Desk, Json
 from tests.cli.test_interrupted import paid
 from tests.cli.test_progress import DONE, SETTINGS
 from tests.dask_bench import DaskProcesses, is_running, list_below, wait_until
 from tests.loopback import Loopback
-from tests.support import Ran
+from tests.support import CRASHED, ROOT, Ran, process_environment
 
 KEY = "MY_MODEL"
 
@@ -100,6 +105,16 @@ def test_a_run_on_a_local_cluster(desk: Desk) -> None:
         assert desk("job", "replay", job_id).code == 0
 
 
+def test_local_workers_get_what_agents_and_setups_need(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.settings(
+        SETTINGS.replace("{url}", "http://127.0.0.1:9/v1") + "workspace: {setup: {environment: [REGISTRY]}}\n"
+    )
+    monkeypatch.chdir(desk.place)
+    passed = {"PATH": "/bin", KEY: "k-1", "OPENAI_API_KEY": "k-2", "REGISTRY": "r", "LOGIST_WORKER_DIR": "/w"}
+    project = open_project(Environment({**passed, "OTHER_TOKEN": "t", "PYTHONPATH": "/p"}))
+    assert build_worker_environment(project) == passed
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_a_local_cluster_ends_with_its_run(desk: Desk, end: signal.Signals) -> None:
     with Loopback(DONE | {"delay": 4}) as server:
@@ -178,3 +193,15 @@ def test_without_on_nothing_of_it_is_loaded(desk: Desk) -> None:
     assert [
         name for name in loaded if name.startswith(("dask", "distributed", "logist.agents.remote."))
     ] == []
+
+
+@pytest.mark.deep
+def test_the_demo(tmp_path: Path) -> None:
+    environment = process_environment() | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, str(ROOT / "scripts" / "demo-cluster")]
+    ran = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=CRASHED, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "# killed: the worker carla" in ran.stdout
+    assert ran.stdout.endswith("6 jobs, 6 calls of the model: each was made once.\n")

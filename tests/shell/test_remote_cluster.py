@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -18,6 +20,7 @@ from logist.agents.remote.dask_cluster import DaskCluster
 from logist.agents.remote.threads import ThreadCluster
 from logist.errors import UsageError
 from tests.dask_bench import DaskProcesses, is_running, list_below, list_listening, stop, wait_until
+from tests.support import process_environment
 
 WAIT = 60.0
 SECRET = "an-argument-that-nobody-is-to-read"
@@ -137,7 +140,8 @@ def test_a_killed_worker_is_lost_and_another_takes_its_place(local: DaskCluster)
         local.call(worker, tell_process)
 
 
-@pytest.mark.parametrize("end", ["close", "killed"])
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize("end", ["killed", "close"])
 def test_the_processes_of_a_local_cluster_end(tmp_path: Path, end: str) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     cluster = DaskCluster.start(1, 1, environment)
@@ -210,6 +214,16 @@ def test_a_worker_without_logist_is_named(tmp_path: Path) -> None:
         with pytest.raises(WorkerUnfit, match=message):
             cluster.call(worker, tell_process)
         assert cluster.list_workers() == [worker]
+
+
+def test_a_worker_keeps_its_own_logs() -> None:
+    """What is silenced here must not be silenced there: a worker doesn't load the module that does so."""
+    code = "import sys, logist.agents.remote.worker, logist.agents.remote.parcels; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=process_environment(), capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "logist.agents.remote.parcels" in loaded
+    assert not {"dask", "distributed", "logist.agents.remote.dask_cluster"} & set(loaded)
 
 
 @pytest.mark.deep

@@ -23,6 +23,7 @@ from distributed.versions import VersionMismatchWarning
 
 from logist.agents.remote.cluster import CALL_SECONDS, SchedulerLost, Worker, WorkerLost, WorkerUnfit
 from logist.agents.remote.local_cluster import LocalCluster, start_local_cluster
+from logist.agents.remote.parcels import RAISED, UNFIT, pack_parcel
 from logist.errors import LogistError, UsageError
 
 if TYPE_CHECKING:
@@ -35,40 +36,6 @@ WATCH_SECONDS = 1.0
 """Seconds between two looks at which workers there are."""
 LEAVE_SECONDS, LOST_SECONDS = 2.0, 0.1
 """How long saying goodbye may take; to a scheduler that is lost: Dask would try to reach it again."""
-
-
-class _Opened:
-    """Pickled, it is a call of `run_parcel`."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def __reduce__(self) -> tuple[Callable[[bytes], bytes], tuple[bytes]]:
-        return run_parcel, (self._content,)
-
-
-def pack_parcel(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Return a call as bytes: `pickle.loads` makes it.
-
-    So all that Dask itself sees is of the standard library. It ends a worker that can't load the function of a task, as one
-    without Logist couldn't, and its scheduler needs no Logist.
-    """
-    return pickle.dumps(_Opened(pickle.dumps((function, args, kwargs), protocol=5)), protocol=5)
-
-
-def run_parcel(content: bytes) -> bytes:
-    """Make a call on a worker; return its result, or what it raised: Dask would log that with the arguments."""
-    try:
-        function, args, kwargs = pickle.loads(content)  # noqa: S301 - who can send it could run any function anyway
-    except (ModuleNotFoundError, AttributeError) as error:
-        return pickle.dumps((_UNFIT, str(error)))
-    try:
-        return pickle.dumps((_DONE, function(*args, **kwargs)), protocol=5)
-    except Exception as error:  # noqa: BLE001 - it is the caller's
-        return pickle.dumps((_RAISED, error))
-
-
-_DONE, _RAISED, _UNFIT = "done", "raised", "unfit"
 
 
 class DaskCluster:
@@ -310,9 +277,9 @@ async def _fetch(task: Any) -> bytes:
 
 def _unpack(worker: Worker, answer: bytes) -> Any:
     kind, value = pickle.loads(answer)  # noqa: S301 - from our own function
-    if kind == _RAISED:
+    if kind == RAISED:
         raise value
-    if kind == _UNFIT:
+    if kind == UNFIT:
         raise _build_unfit_error(worker, value)
     return value
 

@@ -238,7 +238,8 @@ def find_obstacle(task: JsonObject, place: Spool) -> str:
     """Return why this machine can't do a task, as one line; empty if it can. Nothing was sent then."""
     here = socket.gethostname()
     ask = RecordedAsk.read(task["ask"])
-    name = ask.model.api_key_env
+    # As on one machine: a program that reaches its model on its own may have a login instead.
+    name = ask.model.api_key_env if ask.agent in MODEL_AGENTS or ask.provider is not None else None
     if name and not Environment.from_process().get_key(name):
         return f"{here} has no key {name} in the environment of its worker; set it there, and start the worker again"
     runs_commands = ask.agent not in MODEL_AGENTS or ask.work.permissions.can_execute_commands

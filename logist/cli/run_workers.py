@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from logist.core.text.counts import format_count
 from logist.errors import ProviderError, UsageError
 from logist.quick_tuple import NamedTuple
 
@@ -59,12 +60,18 @@ def join_cluster(project: ProjectContext, engine: Engine, parallel: int | None) 
     from logist.agents.remote.cluster import open_cluster
     from logist.jobs.base.worker_pool import WorkerPool
 
+    if engine.scheduler is None:
+        project.report_progress(f"starting the workers of {engine.on} on this machine")
     cluster = open_cluster(engine.on, engine.scheduler, parallel, build_worker_environment(project))
     click.get_current_context().call_on_close(cluster.close)
-    places = sum(worker.threads for worker in cluster.list_workers())
+    workers = cluster.list_workers()
+    places = sum(worker.threads for worker in workers)
     if not places:
         fix = f"start one: dask worker {cluster.address}"
         raise ProviderError("the scheduler has no workers", where=cluster.address, fix=fix)
+    project.report_progress(
+        f"agents work on {format_count(len(workers), 'worker')}, {places} at the same time"
+    )
     return WorkerPool(cluster), parallel or places
 
 

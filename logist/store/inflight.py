@@ -48,12 +48,17 @@ class Exchanges(list[Exchange]):
     """
 
     def __init__(
-        self, found: Iterable[Exchange] = (), folder: Path | None = None, gate: Iterable[Exchange] = ()
+        self,
+        found: Iterable[Exchange] = (),
+        folder: Path | None = None,
+        gate: Iterable[Exchange] | None = None,
     ) -> None:
+        """`gate`: None if there is no log of a gate."""
         super().__init__(found)
         self.folder = folder
-        self.gate = list(gate)
+        self.gate = list(gate or ())
         """The requests of an agent program that went through the gate."""
+        self.has_gate_log = gate is not None
 
 
 def begin_exchange(folder: Path, k: int, request: JsonObject) -> None:
@@ -147,7 +152,7 @@ def read_exchanges(folder: Path) -> Exchanges:
     try:
         # Before the gate: with a response, the run is over, and the gate has all of its requests.
         own = [_read_exchange(folder, k, parts[k]) for k in sorted(parts)]
-        gate = _read_gate(folder / GATE) if GATE in names else ()
+        gate = _read_gate(folder / GATE) if GATE in names else None
         return Exchanges(own, folder, gate)
     except FileNotFoundError:  # its stepper removed the directory meanwhile
         return read_exchanges(folder)
@@ -160,10 +165,13 @@ def _read_exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
     return Exchange(k, request, "sent" in parts, response, tools)
 
 
-def _read_gate(folder: Path) -> list[Exchange]:
+def _read_gate(folder: Path) -> list[Exchange] | None:
+    requests = read_gate_log(folder)
+    if requests is None:
+        return None
     return [
         Exchange(k, parts.get("request"), "sent" in parts, parts.get("response"))
-        for k, parts in read_gate_log(folder).items()
+        for k, parts in requests.items()
     ]
 
 

@@ -18,6 +18,7 @@ from logist.jobs.base.result import CommandResult
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.resources import find_resource
 from logist.roles import load_roles
+from logist.store.run_records import FIRST_CODES
 from tests.jobs.bench import Bench, answer, gave
 from tests.jobs.conftest import MakeBench
 
@@ -220,7 +221,7 @@ def test_a_refused_request_uses_no_iteration(bench: MakeBench) -> None:
     assert (b.state().usage.current_action_count, b.state().asked) == (0, 3)
 
 
-@pytest.mark.parametrize("first", range(len(job_queue.FIRST_OF)))
+@pytest.mark.parametrize("first", range(len(FIRST_CODES)))
 def test_what_is_broken_comes_before_what_waits_for_a_person(first: int) -> None:
     order = [1, 10, 5, 2, 6, 3, 7, 4, 11, 8]
     assert job_queue.choose_exit_code([0, *reversed(order[first:])]) == order[first]

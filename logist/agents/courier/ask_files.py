@@ -396,6 +396,12 @@ def is_away(exchanges: Sequence[Exchange]) -> bool:
     return errand is not None and errand.is_away
 
 
+def is_gate_lost(exchanges: Sequence[Exchange]) -> bool:
+    """Whether a program was started with a gate, and the log of its requests is gone: it is written before the start."""
+    was_started = has_gate(exchanges) and exchanges[-1].sent and exchanges[-1].response is None
+    return was_started and not (isinstance(exchanges, Exchanges) and exchanges.has_gate_log)
+
+
 def list_gate_requests(exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
     """Return the requests of an agent program that went through the gate."""
     return exchanges.gate if isinstance(exchanges, Exchanges) and has_gate(exchanges) else ()
@@ -410,10 +416,13 @@ def _collect_cut_off_run(ask: RecordedAsk, exchanges: Sequence[Exchange]) -> Col
     requests = list_gate_requests(exchanges)
     replies = [Reply.model_validate(each.response) for each in requests if each.response is not None]
     usages = [reply.usage for reply in replies]
-    is_doubtful = any(each.sent and each.response is None for each in requests)
+    is_lost = is_gate_lost(exchanges)
+    is_doubtful = is_lost or any(each.sent and each.response is None for each in requests)
     if is_doubtful:
         usages.append(booking.book_worst_case(read_reserved(exchanges)))
         message = "requests of the program were sent, but no answer was saved: they may have been billed"
+        if is_lost:
+            message = "the log of the program's requests is missing: they may have been billed"
     else:
         message = "the run was cut off; no request was open then, so its cost is known"
     reply = Reply(
@@ -485,12 +494,14 @@ def _make_doubtful_reply(exchanges: Sequence[Exchange], before: Reply) -> Reply:
 def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
     """Return the worst-case cost of an exchange in microcents, as recorded before the exchange was sent.
 
-    For a program with a gate, that of all requests that were sent and have no answer. For an ask that a worker gets, all
-    that it may spend.
+    For a program with a gate, that of all requests that were sent and have no answer; without their log, all that the
+    program was allowed to spend. For an ask that a worker gets, all that it may spend.
     """
     errand = read_errand(exchanges)
     if errand is not None and not errand.is_accepted:
         return errand.cost_microcents
+    if is_gate_lost(exchanges):
+        return (exchanges[0].request or {}).get("allowance_microcents")
     if has_gate(exchanges):
         requests = list_gate_requests(exchanges)
         return sum_reserved(each for each in requests if each.sent and each.response is None)

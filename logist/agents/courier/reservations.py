@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -91,11 +91,17 @@ class ExchangeLedger:
         tokens = bound_tokens(sending) if sending is not None and counts_tokens else 0
         return self.reserve_cost(k, Cost(microcents or 0, tokens, 1), at)
 
-    def reserve_cost(self, k: CallName, cost: Cost, at: float | None = None) -> BudgetRefusal | None:
-        """Reserve the highest possible cost of exchange `k`, durably; return the limit that doesn't allow it."""
+    def reserve_cost(
+        self, k: CallName, cost: Cost, at: float | None = None, on_written: Callable[[], None] = lambda: None
+    ) -> BudgetRefusal | None:
+        """Reserve the highest possible cost of exchange `k`, durably; return the limit that doesn't allow it.
+
+        `on_written`: called when only the flush is left.
+        """
         now = time.time() if at is None else at
         call = self.build_call(k, now)
-        return Ledger(self.folder).reserve(call, cost, list_caps(self.budgets, call), format_utc(now))
+        caps = list_caps(self.budgets, call)
+        return Ledger(self.folder).reserve(call, cost, caps, format_utc(now), on_written)
 
     def find_room(self, k: CallName) -> int | None:
         """Return how much exchange `k` may cost, in microcents; None if no budget limits money."""

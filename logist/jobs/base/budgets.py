@@ -309,6 +309,8 @@ def _find_cost(session: Session, open_call: OpenCall, exchanges: inflight.Exchan
         if number == "1" and ask_files.has_gate(exchanges):
             return NOTHING  # each of its requests is a call
         in_gate = reservations.parse_gate_call(number)
+        if in_gate is not None and ask_files.is_gate_lost(exchanges):
+            return None
         exchange = (
             next((each for each in exchanges if str(each.k) == number), None)
             if in_gate is None
@@ -332,7 +334,7 @@ def _find_errand_cost(exchanges: inflight.Exchanges, number: int) -> Cost | None
         return NOTHING
     if not errand.ticket and errand.number == number:
         return NOTHING
-    if errand.is_away or errand.number > number:
+    if errand.is_away or errand.number > number or ask_files.is_gate_lost(exchanges):
         return None
     answered = exchanges.gate if ask_files.has_gate(exchanges) else exchanges[errand.kept :]
     try:

@@ -427,7 +427,7 @@ def _collect_again(
         if not has_said_so and worker is None:
             has_said_so = True
             session.project.say(
-                f"the worker {errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
+                f"{session.job.id}: {errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
             )
         if session.project.stopping():
             raise _build_left_error(session, errand)

@@ -78,8 +78,10 @@ def test_without_dask_the_extra_is_named(desk: Desk, tmp_path: Path) -> None:
     ran = desk.process("run", "--on", "dask:2", env={"PYTHONPATH": path})
     assert (ran.code, ran.out) == (6, "")
     assert ran.err.splitlines()[1:] == [
-        "error: --on: Dask needs the package distributed, which is not installed (install Logist with the extra `dask`: see "
-        "Install in its README)"
+        (
+            "error: --on: Dask needs the package distributed, which is not installed (install Logist with the extra `dask`: see "
+            "Install in its README)"
+        )
     ]
 
 

@@ -239,6 +239,20 @@ assert all(each.__spec__ for each in (inspect, platform, gettext, ipaddress, loc
     subprocess.run([sys.executable, "-c", code], env=process_environment(), check=True)
 
 
+def test_a_command_does_not_search_for_garbage_again_and_again() -> None:
+    code = """
+import gc
+from logist.cli.main import main
+try:
+    main(["--version"])
+except SystemExit:
+    before = gc.get_stats()[0]["collections"]
+    kept = [[] for _ in range(15_000)]
+    assert gc.get_stats()[0]["collections"] - before <= 1
+"""
+    subprocess.run([sys.executable, "-c", code], env=process_environment(), check=True)
+
+
 NEVER = (
     "concurrent.futures",
     "difflib",

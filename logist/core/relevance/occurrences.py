@@ -7,6 +7,7 @@ occurs is the word around it looked at, so that `log` is found in `logging` and 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
@@ -133,17 +134,16 @@ class CodeNames:
         joined = "".join(words)
         if self._may_match(joined) is None:
             return frozenset()
-        return frozenset(
-            self._numbers[stem] for stem in (*map(stem_word, words), joined) if stem in self._numbers
-        )
+        numbers = map(self._numbers.get, (*map(stem_word, words), joined))
+        return frozenset(number for number in numbers if number is not None)
 
 
 def count_definitions(data: bytes, names: CodeNames) -> list[int]:
     """Return for each keyword how many definitions (classes, functions, types, ...) have it in their name."""
     counts = [0] * len(names.keywords)
-    for _, _, name in find_definitions(data):
-        for number in names.find_keywords(name):
-            counts[number] += 1
+    for (one, other), times in Counter(_DEFINITION.findall(b"\n" + data)).items():
+        for number in names.find_keywords((one or other).decode("ascii", "replace")):
+            counts[number] += times
     return counts
 
 

@@ -66,9 +66,9 @@ def describe_unsearched(found: FileSurvey) -> str:
     for number_of_files, kind in found.kind_counts:
         binary += 0 if kind.worth else number_of_files
         secret += number_of_files if kind.worth and kind.secret else 0
-    sizes = found.list_searchable_sizes()
-    large = sum(size > searching.MAX_FILE_BYTES for size in sizes)
-    left = sum(size for size in sizes if size <= searching.MAX_FILE_BYTES)
+    sizes = found.searchable.sizes
+    large_sizes = [size for size in sizes if size > searching.MAX_FILE_BYTES]
+    large, left = len(large_sizes), sum(sizes) - sum(large_sizes)
     counted = (
         (large, "file", f" over {format_bytes(searching.MAX_FILE_BYTES)}"),
         (binary, "binary file", ""),

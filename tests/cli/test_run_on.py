@@ -77,12 +77,10 @@ def test_without_dask_the_extra_is_named(desk: Desk, tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     ran = desk.process("run", "--on", "dask:2", env={"PYTHONPATH": path})
     assert (ran.code, ran.out) == (6, "")
-    assert ran.err.splitlines()[1:] == [
-        (
-            "error: --on: Dask needs the package distributed, which is not installed (install Logist with the extra `dask`: see "
-            "Install in its README)"
-        )
-    ]
+    assert ran.err.splitlines()[-1] == (
+        "error: --on: Dask needs the package distributed, which is not installed (install Logist with the extra `dask`: see "
+        "Install in its README)"
+    )
 
 
 def test_a_scheduler_without_workers(desk: Desk, dask: DaskProcesses) -> None:
@@ -92,6 +90,19 @@ def test_a_scheduler_without_workers(desk: Desk, dask: DaskProcesses) -> None:
     assert ran.err == (
         f"error: {dask.address}: the scheduler has no workers (start one: dask worker {dask.address})\n"
     )
+
+
+def test_a_worker_without_logist_is_named_and_nothing_is_sent(desk: Desk, dask: DaskProcesses) -> None:
+    dask.start_worker("bare", PYTHONPATH=str(dask.without_logist))
+    with Loopback(DONE) as server:
+        prepare(desk, server, "j1")
+        ran = wait_until_run(desk, dask)
+        assert ran.code == 6
+        assert "this worker has no Logist, or another version" in ran.err
+        assert "Traceback" not in ran.err
+        assert len(server.requests) == 0
+        done = desk.process("job", "step", "j1", env=paid(desk))
+        assert done.code == 11, done.err
 
 
 def test_a_run_on_a_local_cluster(desk: Desk) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from logist import event_log
 from logist.agents.protocol import MODEL_AGENTS
-from logist.core.history import fold
+from logist.core.history import fold, merge_policy
 from logist.core.machine import limits, steward
 from logist.core.machine.limits import Halt
 from logist.core.machine.machine import exit_code
@@ -99,7 +99,8 @@ def _do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandRes
         project, project.open_job(job_id), result.wait, deadline
     ):
         result = _step_locked(project, job_id, choice)
-    result = job_merge.merge_due(project, result)
+    if merge_policy.concerns_merge(result.state):
+        result = job_merge.merge_due(project, result)
     steward_decisions.cancel_children(
         project, gather.find_unended_children(result.entries), f"{job_id} continues without it"
     )
@@ -354,7 +355,8 @@ def do_poststep(
             is_held = session.job.find_lock_holder() is not None
             raise Refused(reason, fix=f"logist job {'status' if is_held else 'step'} --job {job_id}")
         return _record_supplied_answer(session, answer, choice, dry_run=True)
-    return job_merge.merge_due(project, _poststep_locked(project, job_id, answer, choice, revision))
+    result = _poststep_locked(project, job_id, answer, choice, revision)
+    return job_merge.merge_due(project, result) if merge_policy.concerns_merge(result.state) else result
 
 
 def _poststep_locked(
@@ -372,7 +374,8 @@ def _poststep_locked(
                 "another command has finished the step that was in progress; the supplied answer was not used"
             )
             return _build_result(session, [], (note,))
-        approved_work.require_revision(session, revision)
+        if revision is not None:
+            approved_work.require_revision(session, revision)
         return _record_supplied_answer(session, answer, choice)
 
 

@@ -41,13 +41,14 @@ from logist.formats import INDEX
 from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
+from logist.store import INDEX_FOLDER
 from logist.store.listing import Glance, list_job_ids, list_unpublished, read_glances
 from logist.store.provider_wait import ProviderWait, read_wait
 
 if TYPE_CHECKING:
     import sqlite3
 
-FOLDER = ".index"
+FOLDER = INDEX_FOLDER
 LEAST_JOBS = 1_000
 """An index is made for so many jobs. To read fewer takes no longer than to load SQLite and compare stamps."""
 FORMAT = INDEX.version

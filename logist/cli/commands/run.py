@@ -16,6 +16,7 @@ import click
 from logist import __version__, event_log
 from logist.cli.options import (
     Amount,
+    StatusChoice,
     agent_option,
     choose_provider_wait,
     jobs_dir_option,
@@ -38,6 +39,7 @@ from logist.errors import InvalidFile, LogistError, Refused, UsageError
 from logist.event_log import events
 from logist.lazy_modules import load_all
 from logist.quick_tuple import NamedTuple
+from logist.store.job_index import JobFilter
 from logist.store.listing import list_job_ids
 from logist.store.run_records import (
     BUSY,
@@ -120,7 +122,7 @@ seconds."""
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice(READY_STATUSES, case_sensitive=False),
+    type=StatusChoice(READY_STATUSES),
     metavar="STATUS",
     help="Begin only jobs in this status: PENDING or REVIEW_REQUIRED; repeatable.",
 )
@@ -389,7 +391,7 @@ def _end_run(
             *_note_more(below, listed),
             *_warn_left(why, left),
             *_note_other_runs(display.left_to_others),
-            *_note_no_jobs(project, list(display.ended) or held),
+            *_note_no_jobs(project, selection, list(display.ended) or held),
         ),
         code,
         table=summary.table,
@@ -428,11 +430,25 @@ def _warn_waiting(held: HeldUp) -> Diagnostic:
     return Diagnostic("warning", "waiting", held.waits, held.job_id, held.next_command)
 
 
-def _note_no_jobs(project: ProjectContext, handled: Sequence[object]) -> tuple[Diagnostic, ...]:
-    """Name the directory if it has no jobs: it may be the wrong one."""
-    if handled or list_job_ids(str(project.jobs_dir)):
+def _note_no_jobs(
+    project: ProjectContext, selection: RunSelection, handled: Sequence[object]
+) -> tuple[Diagnostic, ...]:
+    """Name the directory if it has no jobs: it may be the wrong one. Name a tag that no job has: it may be misspelled."""
+    if handled:
         return ()
-    return job_rows.note_no_jobs(str(project.jobs_dir))
+    if not list_job_ids(str(project.jobs_dir)):
+        return job_rows.note_no_jobs(str(project.jobs_dir))
+    if selection.tag is not None and _is_selection_empty(project, JobFilter(tag=selection.tag)):
+        message = f"no job has the tag {selection.tag}"
+    elif selection.statuses and _is_selection_empty(project, JobFilter(statuses=selection.statuses)):
+        message = f"no job is {' or '.join(sorted(selection.statuses))}"
+    else:
+        return ()
+    return (Diagnostic("warning", "none_selected", message, None, "to see all jobs: logist job list"),)
+
+
+def _is_selection_empty(project: ProjectContext, wanted: JobFilter) -> bool:
+    return job_rows.read_listing(str(project.jobs_dir), wanted, limit=1).is_empty
 
 
 def _note_more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ...]:

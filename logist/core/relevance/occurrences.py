@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from logist.core.relevance.words import Keyword, split_lowercase, stem_word
+from logist.lazy_patterns import compile_on_use
 
 MANY = 10
 """So many occurrences in a file are not counted for a person."""
 
-_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = compile_on_use(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _UPPER = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LETTERS = _UPPER | frozenset(b"abcdefghijklmnopqrstuvwxyz")
 
@@ -41,7 +42,7 @@ _TYPED_FORM = (  # a method of Java, C# and the like: modifiers, a type, a name,
 )
 # Most lines are no definitions, and should be left quickly: the search begins at line breaks, so a text needs one before
 # it; the spaces are never tried again with fewer of them; and the first letter is looked at before all the words.
-_DEFINITION = re.compile(rb"\n[ \t]{0,60}+(?=[ac-fil-pr-v])(?:%b|%b)" % (_KEYWORD_FORM, _TYPED_FORM))
+_DEFINITION = compile_on_use(rb"\n[ \t]{0,60}+(?=[ac-fil-pr-v])(?:%b|%b)" % (_KEYWORD_FORM, _TYPED_FORM))
 
 
 def is_found_as_component(keyword: Keyword) -> bool:

@@ -147,7 +147,8 @@ def _end_leftover_processes(ask: RecordedAsk) -> None:
 
 def _collect_unrecorded(session: Session) -> ask_files.Collected | None:
     """Collect what is in flight and not recorded yet; None if nothing is, or nothing was sent."""
-    return _find_unrecorded(session, ask_files.collect_ask(session.job.read_exchanges()))
+    exchanges = session.job.read_exchanges()
+    return _find_unrecorded(session, ask_files.collect_ask(exchanges)) if exchanges else None
 
 
 def _find_unrecorded(session: Session, got: ask_files.Collected) -> ask_files.Collected | None:
@@ -191,7 +192,8 @@ def is_unsent(session: Session) -> bool:
     """True if a courier ended before it sent its request; then no other
     command recorded an outcome either.
     """
-    return _is_unsent(session, ask_files.collect_ask(session.job.read_exchanges()))
+    exchanges = session.job.read_exchanges()
+    return bool(exchanges) and _is_unsent(session, ask_files.collect_ask(exchanges))
 
 
 def _is_unsent(session: Session, got: ask_files.Collected) -> bool:

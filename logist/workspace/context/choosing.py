@@ -20,15 +20,13 @@ from logist.core.relevance.words import find_focus, find_keywords
 from logist.quick_dataclass import dataclass
 from logist.workspace.context import searching, showing
 from logist.workspace.context.source_history import SourceHistory
-from logist.workspace.context.walking import FileSurvey
+from logist.workspace.context.walking import CONFIDENTIAL, IGNORED, FileSurvey
 from logist.workspace.files import file_names, safe_open
 
 if TYPE_CHECKING:
     from logist.core.prompt.search_report import SearchReport, Survey
 
 NAMED = "named in the task"
-IGNORED = "git-ignored: not shown"
-CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
 NO_ROOM = "text not shown: no room left"
 

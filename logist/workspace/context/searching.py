@@ -14,11 +14,12 @@ from operator import itemgetter
 from logist.core.relevance.candidates import Candidates
 from logist.core.relevance.occurrences import CodeNames, count_definitions
 from logist.core.relevance.ranking import Texts
-from logist.core.relevance.word_table import Column, WordTableBuilder
+from logist.core.relevance.word_table import TextCounts, WordTableBuilder
 from logist.core.relevance.words import Keyword
 from logist.digests import start_hash
 from logist.quick_dataclass import dataclass
 from logist.workspace.context.descending import Descent
+from logist.workspace.context.walking import MAX_FILE_BYTES
 from logist.workspace.context.word_index import (
     LEAST_BYTES,
     MOST_FOLDER_BYTES,
@@ -30,8 +31,6 @@ from logist.workspace.files import safe_open
 
 MAX_BYTES = 400_000_000
 """Maximum bytes of all files together; of the other files only the names are used."""
-MAX_FILE_BYTES = 2_000_000
-"""A larger file is not searched: it is data, and would use up the limit for all files."""
 SNIFFED = 8_192
 """A file with a zero in its first bytes, up to this number, is not text."""
 _LONG_ID_BYTES = 32
@@ -106,7 +105,7 @@ def count_words(
         places = {number: place for place, number in enumerate(chosen) if ids[place] is None}
         for number, data in _read_files(top, files, places):
             ids[places[number]] = known.name_content(data)
-    texts = Texts([Column() for _ in keywords])
+    texts = Texts([TextCounts() for _ in keywords])
     sizes = list(map(files.sizes.__getitem__, chosen))
     contents = _look_up_counts(texts, known.index, part_names, ids, sizes, keywords)
     texts.contents = [-1] * len(files.paths)
@@ -183,7 +182,7 @@ _NOT_HERE = -1
 """Instead of the size of a content that is not in this workspace, or was found already."""
 
 
-def _add_counts(texts: Texts, columns: Sequence[Column], sizes: Sequence[int]) -> int:
+def _add_counts(texts: Texts, columns: Sequence[TextCounts], sizes: Sequence[int]) -> int:
     """Add the counts of further contents, which have numbers from 0; return the number of the first one in `texts`."""
     first = len(texts.sizes)
     texts.sizes += sizes

@@ -33,6 +33,8 @@ from logist.workspace.files.file_names import split_agent_path
 MAX_DEPTH = 100
 MAX_FILES = 200_000
 """Maximum number of files; the rest is not counted."""
+MAX_FILE_BYTES = 2_000_000
+"""A larger file is not searched: it is data, and would use up the limit for all files."""
 MAX_IN_ONE = 20_000
 """Maximum number of files in one directory."""
 IGNORE_FILE = ".gitignore"
@@ -52,6 +54,8 @@ REPOSITORY = "another git repository"
 UNREADABLE = "unreadable"
 TOO_DEEP = "too deep"
 SECOND_NAME = "has hard links"
+IGNORED = "git-ignored: not shown"
+CONFIDENTIAL = "may contain secrets: not shown"
 
 
 @dataclass

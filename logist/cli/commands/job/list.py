@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import jobs_dir_option, listing_options, refuse_empty
+from logist.cli.options import StatusChoice, jobs_dir_option, listing_options, refuse_empty
 from logist.cli.shell_values import complete_assignee, complete_tag
 from logist.cli.show import glance, job_rows, render
 from logist.cli.show.job_rows import Row
@@ -43,7 +43,7 @@ LEFT_OUT = ("ROLE", "COST", "AGE")
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice(glance.STATUSES, case_sensitive=False),
+    type=StatusChoice(glance.STATUSES),
     metavar="STATUS",
     help="List only jobs with this status; repeatable.",
 )

@@ -204,6 +204,8 @@ class Run(NamedTuple):
     log: Path
     """Where the interpreter writes down its fsyncs."""
     agent: str
+    config: str = ""
+    """Of the project, if not that of a model at the endpoint."""
 
     def measure(self, jobs: int, parallel: int, url: str) -> Spent:
         """Run so many new jobs."""
@@ -216,11 +218,14 @@ class Run(NamedTuple):
 
         call(*logist, "init")
         (self.place / ".logist" / "config.yaml").write_text(
-            f"models: {{benchmark: {{provider_model: {MODEL}, endpoint: '{url}', api_key_env: BENCHMARK_KEY}}}}\n"
+            self.config
+            or f"models: {{benchmark: {{provider_model: {MODEL}, endpoint: '{url}', api_key_env: BENCHMARK_KEY}}}}\n"
             f"allow_unknown_price: true\nagent: {self.agent}\n",
             "utf-8",
         )
         (self.place / ".logist" / "roles" / "Clerk.yaml").write_text(ROLE, "utf-8")
+        if self.config:
+            call(*logist, "trust", "--yes")
         command = [*logist, "run", "--parallel", str(parallel)]
         start = measured(command, self.place, environment)[0]
         call(self.python, "-c", CREATE, str(jobs), PROMPT)

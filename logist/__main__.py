@@ -14,6 +14,10 @@ _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # until all is loaded, Ctrl-C e
 # that imports a part of Logist, such as pytest, keeps its own settings, and its modules of the standard library.
 gc.disable()
 
+from logist import quick_imports  # noqa: E402
+
+quick_imports.find_quickly(quick_imports.__file__.rpartition("/")[0])
+
 from logist.lazy_modules import load_few_standard_modules  # noqa: E402
 
 load_few_standard_modules()

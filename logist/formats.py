@@ -45,8 +45,8 @@ LEDGER = FileFormat("ledger", 1, "`ledger/ledger.json` and its segments", "its f
 RUN_RECORD = FileFormat("run record", 1, "`runs/`", "its first line", "reads what it knows")
 CALL_RATES = FileFormat("call rates", 1, "`rates/state.json`", "`version`", MAKES_ANEW)
 STAMPS = FileFormat("stamps", 2, "`git/logist-stamps`", "its first line", MAKES_ANEW)
-INDEX = FileFormat("index", 5, "`jobs/.index/`", "the file `identity` in it", MAKES_ANEW)
-WORDS = FileFormat("words", 2, "`jobs/.words/`", "the first line of each file", MAKES_ANEW)
+INDEX = FileFormat("index", 6, "`jobs/.index/`", "the file `identity` in it", MAKES_ANEW)
+WORDS = FileFormat("words", 3, "`jobs/.words/`", "the first line of each file", MAKES_ANEW)
 SETUP_COPY = FileFormat(
     "setup copy", 1, "`jobs/.setup/`", "the name of each copy, which is a hash", MAKES_ANEW
 )

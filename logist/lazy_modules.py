@@ -147,14 +147,18 @@ def load_few_standard_modules() -> None:
     """Let this program, which is `logist`, do without modules of the standard library whose loading takes a third of the time
     of a short command.
 
-    They are what click (`uuid`), dataclasses (`inspect`), pathlib (`ipaddress`, `urllib.parse`) and subprocess (`locale`) import,
-    and those of which a usual command needs only a few functions, which are here. There are no translations of click's messages.
+    They are what click (`uuid`), dataclasses (`inspect`), pathlib (`fnmatch`, `ipaddress`, `ntpath`, `urllib.parse`) and
+    subprocess (`locale`, `selectors`) import, what modules of Logist import of which many commands call nothing (`zlib`), and
+    those of which a usual command needs only a few functions, which are here. There are no translations of click's messages.
     """
     load_standard_module_on_use("inspect", cleandoc=clean_text)
     load_standard_module_on_use("platform", system=sys.platform.capitalize)
     load_standard_module_on_use("gettext", gettext=str, ngettext=lambda one, many, n: one if n == 1 else many)
-    for name in ("ipaddress", "locale"):
+    for name in _RARELY_USED:
         load_standard_module_on_use(name)
+    # `subprocess` asks which of them there is, and uses it for a process with several pipes.
+    load_standard_module_on_use("selectors", **_call_on_use("selectors", "PollSelector", "SelectSelector"))
+    sys.modules.setdefault("msvcrt", None)  # type: ignore[arg-type]  # of Windows; `subprocess` would search everywhere
     load_standard_module_on_use("uuid", **_call_on_use("uuid", "UUID"))  # click names it in an annotation
     load_standard_module_on_use("shlex", **_call_on_use("shlex", "join", "quote", "split"))
     load_standard_module_on_use("urllib.parse", **_call_on_use("urllib.parse", *_URL_FUNCTIONS))
@@ -166,6 +170,18 @@ def load_few_standard_modules() -> None:
     _compile_no_forward_references()
 
 
+_RARELY_USED = [
+    "binascii",
+    "fnmatch",
+    "heapq",
+    "ipaddress",
+    "locale",
+    "math",
+    "mmap",
+    "ntpath",
+    "unicodedata",
+    "zlib",
+]
 _URL_FUNCTIONS = ("quote", "quote_from_bytes", "unquote", "urlencode", "urlsplit")
 
 

@@ -102,6 +102,8 @@ class Endpoint:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
+    """Above it, connections are reset."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing: a client may leave at any time."""

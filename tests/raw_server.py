@@ -36,9 +36,14 @@ class Asked:
 class RawServer:
     """The server; it listens inside `with`. Each request gets the next answer, and the last one is repeated."""
 
-    def __init__(self, *answers: bytes | Sequence[Piece] | Answer, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        *answers: bytes | Sequence[Piece] | Answer,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.answers = answers
-        self.tls = tls
+        self.tls, self.host = tls, host
         self.asked: list[Asked] = []
         self.connections = 0
         self.closing = threading.Event()
@@ -46,7 +51,8 @@ class RawServer:
         """Whether it reads requests; otherwise it sends the first answer at once."""
 
     def __enter__(self) -> RawServer:
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        self.listener = socket.create_server((self.host, 0), family=family, backlog=64)
         self.port = self.listener.getsockname()[1]
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
@@ -62,7 +68,8 @@ class RawServer:
     @property
     def url(self) -> str:
         """The base address of a provider."""
-        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}/v1"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}/v1"
 
     def _serve(self) -> None:
         while not self.closing.is_set():

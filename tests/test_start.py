@@ -239,7 +239,22 @@ assert all(each.__spec__ for each in (inspect, platform, gettext, ipaddress, loc
     subprocess.run([sys.executable, "-c", code], env=process_environment(), check=True)
 
 
+def test_a_command_does_not_search_for_garbage_again_and_again() -> None:
+    code = """
+import gc
+from logist.cli.main import main
+try:
+    main(["--version"])
+except SystemExit:
+    before = gc.get_stats()[0]["collections"]
+    kept = [[] for _ in range(15_000)]
+    assert gc.get_stats()[0]["collections"] - before <= 1
+"""
+    subprocess.run([sys.executable, "-c", code], env=process_environment(), check=True)
+
+
 NEVER = (
+    "binascii",
     "concurrent.futures",
     "difflib",
     "email",
@@ -247,11 +262,16 @@ NEVER = (
     "inspect",
     "lzma",
     "logging",
+    "math",
+    "ntpath",
     "ruamel",
     "secrets",
+    "selectors",
     "socket",
     "tempfile",
     "tomllib",
+    "unicodedata",
+    "zlib",
     "logist.agents.clients.",
     "logist.agents.courier.fork_server",
     "logist.agents.function",
@@ -268,6 +288,7 @@ NEVER = (
     "logist.jobs.base.editor_schemas",
     "logist.jobs.base.job_templates",
     "logist.jobs.job_queue",
+    "logist.store.job_index",
     "logist.workflows.",
     "logist.workspace.context.",
     "logist.workspace.merge.",
@@ -276,11 +297,21 @@ NEVER = (
 UNSENT = ("logist.core.prompt.prompt", "logist.core.relevance.", "logist.core.step.plan")
 """What only a request to an agent needs."""
 UNREAD = (
+    "logist.agents.courier.ask_files",
     "logist.core.answer.exit_command",
     "logist.core.text.outermost_json",
     "logist.jobs.turn.agent_calls",
 )
 """What only an answer needs."""
+UNSEARCHED = (
+    "logist.agents.sandbox.",
+    "logist.core.relevance.occurrences",
+    "logist.core.relevance.ranking",
+    "logist.jobs.steward.",
+    "logist.workspace.context.choosing",
+    "logist.workspace.context.searching",
+)
+"""What only a prompt needs for which files are searched, or an answer of a program, or work that is accepted."""
 UNCHANGED = (
     "logist.workspace.checkpoint.",
     "logist.workspace.workspace",
@@ -305,13 +336,16 @@ def test_a_command_that_changes_a_job_loads_what_it_calls(run_logist: RunLogist,
     """Importing all that a command might need took most of its time."""
     assert run_logist("init").code == 0
     create = ("job", "create", "--id", "j1", "--prompt", "do it", "--no-repo")
-    answer = ("job", "poststep", "j1", "--response-string", command())
+    answer = ("job", "poststep", "j1", "--response-string", command(evidence_files=["a.txt"]))
+    never = [
+        name for name in NEVER if name != "logist.workspace.context."
+    ]  # its evidence is shown to the reviewer
     for args, unused in [
         (create, (*NEVER, *UNSENT, *UNREAD)),
         (("inbox", "note", "j1", "Look"), (*NEVER, *UNSENT, *UNREAD, *UNCHANGED)),
         (("job", "preview", "j1"), NEVER),
-        (answer, NEVER),
-        (answer, NEVER),
+        (answer, (*never, *UNSEARCHED)),
+        (answer, (*never, *UNSEARCHED)),
         (("job", "approve", "j1"), (*NEVER, *UNSENT, *UNREAD)),
     ]:
         if args is answer:

@@ -40,6 +40,16 @@ class Amount(click.FloatRange):
         return number
 
 
+class StatusChoice(click.Choice[str]):
+    """Some statuses, in any case. click would name them in lower case in its messages, unlike everything else."""
+
+    def __init__(self, statuses: Iterable[str]) -> None:
+        super().__init__(statuses, case_sensitive=False)
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return str(choice).upper()
+
+
 def json_option(command: F) -> F:
     """--json: one JSON document instead of text. The entry point reads it from the arguments."""
     return click.option(

@@ -124,6 +124,13 @@ class Environment:
         named = option or self._get_value("LOGIST_JOBS_DIR")
         return os.path.abspath(os.path.join(cwd, named)) if named else None
 
+    def worker_directory_name(self) -> str:
+        """Return the directory for the tasks of workers on this machine: LOGIST_WORKER_DIR, or that of the user."""
+        named = self._get_value("LOGIST_WORKER_DIR")
+        return named or os.path.join(
+            self._find_xdg_directory("XDG_STATE_HOME", ".local/state"), "logist", "worker"
+        )
+
     def has_jobs_dir(self) -> bool:
         """Whether $LOGIST_JOBS_DIR is set."""
         return self._get_value("LOGIST_JOBS_DIR") is not None

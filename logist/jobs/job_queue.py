@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import lru_cache
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -36,6 +38,7 @@ from logist.store import JobDir, due_notifications, list_jobs, lock
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief
 from logist.store.listing import list_job_ids
+from logist.store.run_records import FIRST_CODES
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
@@ -52,17 +55,13 @@ HOLDING = {
     **dict.fromkeys(HALTED, "a higher limit"),
 }
 """States that a job leaves only after a person or other jobs act, and what it waits for in each."""
-FIRST_OF = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
-"""The exit code of a run over many jobs is the first of these that any job ended with, else 0.
-
-Damage comes first, then what a person has to decide; last what can wait.
-"""
-
-
 LEAST_WAITING = 30
 """An index is made for so many jobs if some wait for others: without it, each job that ends lets all of them be read again."""
 MOST_LISTED = 100
 """How many ready jobs are looked up in the index at once."""
+_FILES_OF_JOB = 5
+"""How many files a job at work keeps open at most: its directory, its lock, its courier, and the pipes to that."""
+_OTHER_FILES = 64
 LISTED_SECONDS = 1.0
 """How long a run uses one list of ready jobs: what others create or rank meanwhile waits at most so long."""
 
@@ -198,15 +197,18 @@ class _Briefs:
     def __init__(
         self, project: ProjectContext, index: JobIndex | None = None, unsettled: Container[str] = ()
     ) -> None:
-        self._project, self._index, self._unsettled = project, index, unsettled
+        self._project, self._unsettled = project, unsettled
         self._halted: dict[str, bool] = {}
+        # Thousands of child jobs have the same parents, and a selection looks at those of each one.
+        self._read_indexed = None if index is None else lru_cache(maxsize=100)(index.read_brief)
+        self._has_indexed_tag = None if index is None else lru_cache(maxsize=100)(index.has_tag)
         self.awaited: set[str] = set()
         """The jobs that those that were looked at wait for before they begin."""
 
     def read(self, job_id: str) -> JobBrief:
         """Read a job. Raises LogistError, or IndexUnusable."""
-        if self._index is not None and job_id not in self._unsettled:
-            brief = self._index.read_brief(job_id)
+        if self._read_indexed is not None and job_id not in self._unsettled:
+            brief = self._read_indexed(job_id)
             if brief is not None:
                 return brief
         job = self._project.open_job(job_id)
@@ -214,8 +216,8 @@ class _Briefs:
 
     def has_tag(self, job_id: str, tag: str) -> bool:
         """Whether a job has a tag. Raises LogistError, or IndexUnusable."""
-        if self._index is not None and job_id not in self._unsettled:
-            return self._index.has_tag(job_id, tag)
+        if self._has_indexed_tag is not None and job_id not in self._unsettled:
+            return self._has_indexed_tag(job_id, tag)
         tags = read_current_state(self._project.open_job(job_id)).get("tags")
         return isinstance(tags, list) and tag in tags
 
@@ -394,11 +396,13 @@ def run_queue(
     `on_pass` is called with its id, each time that it is met. `only` and `selection`: which jobs to run. `on_begin`: called before a job
     begins. `choice`: for all steps.
     """
+    require_open_files(parallel)
     if project.breakers is None:
         project = replace(project, breakers=ProviderBreakers(project.clock.monotonic))
     deadline = project.clock.monotonic() + choice.provider_wait
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
+    begun = _AnyOf(started, running.values())
     waiting: dict[str, int] = {}
     selection = selection or RunSelection()
     ready = ReadyJobs(project, leave, only, on_pass, selection)
@@ -414,7 +418,7 @@ def run_queue(
             while (
                 not is_short
                 and len(running) < parallel
-                and (job_id := ready.take(started.union(running.values()), is_idle=not running))
+                and (job_id := ready.take(begun, is_idle=not running))
             ):
                 started.add(job_id)
                 waiting.pop(job_id, None)
@@ -438,6 +442,28 @@ def run_queue(
                 if ended.result is not None and ended.result.wait is None:
                     deadline = project.clock.monotonic() + choice.provider_wait
                 yield ended
+
+
+def require_open_files(parallel: int) -> None:
+    """Refuse to run so many jobs at a time that this process can't open the files for them: they would fail on the way."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    needed = parallel * _FILES_OF_JOB + _OTHER_FILES
+    if 0 <= allowed < needed:  # negative: no limit
+        most = max(1, (allowed - _OTHER_FILES) // _FILES_OF_JOB)
+        raise Refused(
+            f"can't run {parallel:,} jobs at a time: they need {needed:,} open files, and the limit is {allowed:,}",
+            fix=f"raise the limit with `ulimit -n {needed}`, or run {most:,} at a time",
+        )
+
+
+class _AnyOf:
+    """Contains what any of some containers has now. To unite them anew for each job would take longer with each job."""
+
+    def __init__(self, *containers: Container[str]) -> None:
+        self._containers = containers
+
+    def __contains__(self, item: object) -> bool:
+        return any(item in each for each in self._containers)
 
 
 def _wait_for_end(
@@ -792,18 +818,17 @@ def _collect_end(future: Future[EndedJob], job_id: str) -> EndedJob:
     return EndedJob(job_id, None, LogistError(f"{type(error).__name__}: {error}"))
 
 
-def is_left_behind(project: ProjectContext, ended: EndedJob) -> bool:
+def is_left_behind(project: ProjectContext, job_id: str, parent: str | None) -> bool:
     """True if a job was a child that its parent no longer waits for: its
     state does not matter for the run.
     """
-    parent = ended.result.state.parent if ended.result else None
     if parent is None:
         return False
     try:
         state = read_current_state(project.open_job(parent))
     except LogistError:
         return False
-    return ended.job_id not in (state.get("children") or [])
+    return job_id not in (state.get("children") or [])
 
 
 def decide_jobs(job_ids: Iterable[str], decide: Callable[[str], CommandResult]) -> list[EndedJob]:
@@ -820,5 +845,5 @@ def decide_jobs(job_ids: Iterable[str], decide: Callable[[str], CommandResult]) 
 
 
 def choose_exit_code(codes: list[int]) -> int:
-    """The first of FIRST_OF that is among the codes, else 0."""
-    return next((code for code in FIRST_OF if code in codes), 0)
+    """The first of FIRST_CODES that is among the codes, else 0."""
+    return next((code for code in FIRST_CODES if code in codes), 0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from logist import event_log
 from logist.agents.protocol import MODEL_AGENTS
-from logist.core.history import fold
+from logist.core.history import fold, merge_policy
 from logist.core.machine import limits, steward
 from logist.core.machine.limits import Halt
 from logist.core.machine.machine import exit_code
@@ -38,7 +38,8 @@ from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
-from logist.jobs.setup import workspace_setup
+from logist.jobs.setup import remote_commands, workspace_setup
+from logist.jobs.setup.command_host import JobHost
 from logist.jobs.steward import approved_work, job_merge, steward_decisions
 from logist.jobs.turn import (
     agent_calls,
@@ -98,7 +99,8 @@ def _do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandRes
         project, project.open_job(job_id), result.wait, deadline
     ):
         result = _step_locked(project, job_id, choice)
-    result = job_merge.merge_due(project, result)
+    if merge_policy.concerns_merge(result.state):
+        result = job_merge.merge_due(project, result)
     steward_decisions.cancel_children(
         project, gather.find_unended_children(result.entries), f"{job_id} continues without it"
     )
@@ -203,7 +205,7 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
         session.record(*changed)
     setup: JsonObject = {}
     if limits.find_reached_limit(spec, session.state.usage) is None:
-        setup = workspace_setup.prepare_for_step(session, network=next_request.may_use_network(turn)).record
+        setup = _set_up(session, network=next_request.may_use_network(turn))
     workspace = session.project.open_workspace(session.job)
     checkpoint = workspace.create_checkpoint(f"before interaction {session.state.revision + 1}")
     prepared = family_limits.prepare_call(session, turn, workspace, checkpoint, setup)
@@ -216,6 +218,13 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
     if error is not None and error.budget:
         return _build_cut_off_result(session, recorded, BudgetReached(error, prepared.ask.role))
     return _build_result(session, [recorded], ())
+
+
+def _set_up(session: Session, *, network: bool) -> JsonObject:
+    """Set the workspace up where the commands of the job run; return what to record of it."""
+    if session.project.workers is not None:
+        return remote_commands.prepare_before_ask(session, network=network).record
+    return workspace_setup.prepare_before_ask(JobHost(session), network=network).record
 
 
 def _hold_for_predecessors(
@@ -346,7 +355,8 @@ def do_poststep(
             is_held = session.job.find_lock_holder() is not None
             raise Refused(reason, fix=f"logist job {'status' if is_held else 'step'} --job {job_id}")
         return _record_supplied_answer(session, answer, choice, dry_run=True)
-    return job_merge.merge_due(project, _poststep_locked(project, job_id, answer, choice, revision))
+    result = _poststep_locked(project, job_id, answer, choice, revision)
+    return job_merge.merge_due(project, result) if merge_policy.concerns_merge(result.state) else result
 
 
 def _poststep_locked(
@@ -364,7 +374,8 @@ def _poststep_locked(
                 "another command has finished the step that was in progress; the supplied answer was not used"
             )
             return _build_result(session, [], (note,))
-        approved_work.require_revision(session, revision)
+        if revision is not None:
+            approved_work.require_revision(session, revision)
         return _record_supplied_answer(session, answer, choice)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from logist.documents import MAX_BYTES, Document, open_file, parse_document, read_content
 from logist.errors import InvalidFile
+from logist.lazy_patterns import compile_on_use
 
 MARKDOWN = (".md", ".markdown")
 AGENT_PROMPT = "agentPrompt"
 """Another name for `instructions`, used in exported workflows."""
 
-_FENCE = re.compile(r"---[ \t]*")
+_FENCE = compile_on_use(r"---[ \t]*")
 
 
 def has_front_matter(path: Path) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from logist.store import hidden_folders as hidden_folders
     from logist.store import inflight as inflight
     from logist.store import job_batches as job_batches
+    from logist.store import job_index as job_index
     from logist.store import last_answer as last_answer
     from logist.store import lock as lock
     from logist.store import provider_wait as provider_wait
@@ -37,6 +38,8 @@ SIGNATURES = "lock"
 """The file in a job's directory that the holders of its lock sign."""
 SCRUBS = ".scrubs"
 """The directory, in that of the jobs, with copies of jobs that are being scrubbed."""
+INDEX_FOLDER = ".index"
+"""The directory, in that of the jobs, with the index of the jobs, if there is one."""
 WAIT = "provider-wait.json"
 """The file in a job's directory with its wait for a provider."""
 

@@ -50,6 +50,11 @@ class CallRate(NamedTuple):
     concurrent: int | None = None
     calls_per_minute: int | None = None
 
+    def divide(self, part: int, of: int) -> CallRate:
+        """Return the limit for a part of those that make calls; at least one call."""
+        counts = (None if each is None else max(1, each * part // of) for each in self[1:])
+        return CallRate(self.of, *counts)
+
 
 class CallWait(NamedTuple):
     """Why a call may not begin now."""

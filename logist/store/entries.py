@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +23,7 @@ from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
 from logist.errors import Damaged, NewerFormat, StorageError
 from logist.formats import JOB, UPGRADE, describe_newer, is_newer
+from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import MOST
 from logist.store import files
@@ -45,7 +45,7 @@ MOST_TORN = LONGEST + len(b"\n" + CLOSING)
 
 _SHORT = 1000
 """The maximum number of bytes of a closing line, including whitespace."""
-_HEADER = re.compile(
+_HEADER = compile_on_use(
     rb'\{"version":(\d{1,9}),"segment":([1-9]\d{0,9}),"first_sequence":([1-9]\d{0,18}),'
     rb'"previous":(?:null|"([0-9a-f]{64})"),"interactions": \[\n'
 )

@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -65,8 +65,13 @@ def convert_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"can't read or write: {error.strerror or error}"
-        raise StorageError(message, where=str(path), fix=storage_advice(error.errno)) from error
+        raise make_storage_error(path, error) from error
+
+
+def make_storage_error(path: Path, error: OSError) -> StorageError:
+    """Return the StorageError for an OSError on `path`."""
+    message = f"can't read or write: {error.strerror or error}"
+    return StorageError(message, where=str(path), fix=storage_advice(error.errno))
 
 
 def require_trust(path: Path) -> None:
@@ -261,21 +266,22 @@ def _is_irregular(error: OSError) -> bool:
 
 
 @contextmanager
-def open_required_file(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
+def open_required_file(path: Path, what: str, describe_fix: Callable[[], str]) -> Iterator[BinaryIO]:
     """Open a file that must exist, for reading piece by piece.
 
-    Raises Damaged, with `fix`, if it is missing or not a regular file.
+    Raises Damaged, with the fix, if it is missing or not a regular file.
     """
     with convert_os_errors(path):
         try:
             descriptor, _ = open_regular(path)
         except FileNotFoundError as error:
-            raise Damaged(f"{what} is missing", where=str(path), fix=fix) from error
+            raise Damaged(f"{what} is missing", where=str(path), fix=describe_fix()) from error
         except OSError as error:
             if _is_irregular(error):
-                raise Damaged(f"{what} is not a regular file", where=str(path), fix=fix) from error
+                message = f"{what} is not a regular file"
+                raise Damaged(message, where=str(path), fix=describe_fix()) from error
             if os.path.islink(path):  # ELOOP can also come from a parent directory
-                raise _symlink_error(path, what, fix) from error
+                raise _symlink_error(path, what, describe_fix()) from error
             raise
         with os.fdopen(descriptor, "rb") as file:
             yield file

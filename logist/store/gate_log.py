@@ -99,15 +99,15 @@ class GateLog:
         return StorageError(message, where=str(self.path), fix="check the disk, then run the command again")
 
 
-def read_gate_log(folder: Path) -> dict[int, dict[Part, JsonObject]]:
-    """Return what is recorded of each request, by its number; empty if no run has begun the log.
+def read_gate_log(folder: Path) -> dict[int, dict[Part, JsonObject]] | None:
+    """Return what is recorded of each request, by its number; None if there is no log.
 
     Raises Damaged for a line that the courier can't have written, and FileNotFoundError if the directory is gone.
     """
     requests: dict[int, dict[Part, JsonObject]] = {}
     if not os.path.lexists(folder / LOG):
         os.stat(folder)  # its stepper may have removed it meanwhile
-        return requests
+        return None
     for line in _read_lines(folder):
         requests.setdefault(line.k, {})[line.part] = line.value
     return requests
@@ -115,7 +115,7 @@ def read_gate_log(folder: Path) -> dict[int, dict[Part, JsonObject]]:
 
 def _read_lines(folder: Path) -> Iterator[GateLine]:
     path, parts = folder / LOG, {0: list(_ORDER)}
-    with files.open_required_file(path, "the log of the gate", _describe_fix(folder)) as file:
+    with files.open_required_file(path, "the log of the gate", lambda: _describe_fix(folder)) as file:
         for number, data in enumerate(file, 1):
             if not data.endswith(b"\n"):
                 return  # it is being written, or was cut off before it was durable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -84,7 +84,7 @@ def create_history(path: Path) -> None:
 
 def open_history(path: Path) -> AbstractContextManager[BinaryIO]:
     """Open the live file of a history for reading. Raises Damaged if it is missing."""
-    return files.open_required_file(path, "the history", suggest_restore(path))
+    return files.open_required_file(path, "the history", lambda: suggest_restore(path))
 
 
 def read_all_entries(path: Path) -> Iterator[JsonObject]:
@@ -237,6 +237,7 @@ def append_entries(
     logs: Path,
     replace_below: int = REPLACE_BELOW,
     rotate_at: int = NEVER,
+    on_written: Callable[[], None] = lambda: None,
 ) -> Appended:
     """Write all entries after `expected` as one durable append.
 
@@ -246,7 +247,7 @@ def append_entries(
 
     Raises Refused if the history does not end at `expected`, followed by nothing or by `torn`. A torn tail is
     copied to `logs` first. Raises StorageError when the disk does not take it: then the old end is still in
-    place.
+    place. `on_written` is called before an append in place is flushed.
     """
     files.require_trust(path)
     with open_history(path) as file:
@@ -264,7 +265,7 @@ def append_entries(
             file.seek(0)
             files.replace_chunks(path, itertools.chain(_read_chunks(file, end), (lead, block)))
         else:
-            _write_in_place(path, end, lead, block, whole=tail.closing == CLOSING)
+            _write_in_place(path, end, lead, block, whole=tail.closing == CLOSING, on_written=on_written)
     return appended
 
 
@@ -357,7 +358,9 @@ def _read_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
         yield chunk
 
 
-def _write_in_place(path: Path, end: int, lead: bytes, block: bytes, *, whole: bool) -> None:
+def _write_in_place(
+    path: Path, end: int, lead: bytes, block: bytes, *, whole: bool, on_written: Callable[[], None]
+) -> None:
     """Write once over the closing bytes; `whole`: they are complete, and nothing follows them."""
     with files.convert_os_errors(path):
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -369,6 +372,7 @@ def _write_in_place(path: Path, end: int, lead: bytes, block: bytes, *, whole: b
             except OSError:
                 _restore_closing(fd, path, end, lead + CLOSING)
                 raise
+            on_written()
             files.fsync(fd, path)
         finally:
             os.close(fd)

@@ -21,7 +21,7 @@ from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
 from logist.store import files
-from logist.store.gate_log import read_gate_log
+from logist.store.gate_log import LOG, read_gate_log
 
 GATE = "gate"
 """The directory of the requests of an agent program, in the directory of exchanges."""
@@ -48,12 +48,17 @@ class Exchanges(list[Exchange]):
     """
 
     def __init__(
-        self, found: Iterable[Exchange] = (), folder: Path | None = None, gate: Iterable[Exchange] = ()
+        self,
+        found: Iterable[Exchange] = (),
+        folder: Path | None = None,
+        gate: Iterable[Exchange] | None = None,
     ) -> None:
+        """`gate`: None if there is no log of a gate."""
         super().__init__(found)
         self.folder = folder
-        self.gate = list(gate)
+        self.gate = list(gate or ())
         """The requests of an agent program that went through the gate."""
+        self.has_gate_log = gate is not None
 
 
 def begin_exchange(folder: Path, k: int, request: JsonObject) -> None:
@@ -69,6 +74,18 @@ def begin_exchange(folder: Path, k: int, request: JsonObject) -> None:
 def mark_exchange_sent(folder: Path, k: int) -> None:
     """Record that the bytes may leave from now on."""
     files.touch(folder / f"{k}.sent")
+
+
+def withdraw_sent(folder: Path, k: int) -> None:
+    """Record that a request was not sent after all."""
+    with files.convert_os_errors(folder), suppress(FileNotFoundError):
+        os.unlink(folder / f"{k}.sent")
+        files.sync_directory(folder)
+
+
+def is_exchange_file(name: str) -> bool:
+    """Whether an exchange has a file with this name, below the directory of exchanges."""
+    return bool(_NAME.fullmatch(name)) or name == f"{GATE}/{LOG}"
 
 
 def save_response(folder: Path, k: int, response: JsonObject) -> None:
@@ -135,7 +152,7 @@ def read_exchanges(folder: Path) -> Exchanges:
     try:
         # Before the gate: with a response, the run is over, and the gate has all of its requests.
         own = [_read_exchange(folder, k, parts[k]) for k in sorted(parts)]
-        gate = _read_gate(folder / GATE) if GATE in names else ()
+        gate = _read_gate(folder / GATE) if GATE in names else None
         return Exchanges(own, folder, gate)
     except FileNotFoundError:  # its stepper removed the directory meanwhile
         return read_exchanges(folder)
@@ -148,10 +165,13 @@ def _read_exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
     return Exchange(k, request, "sent" in parts, response, tools)
 
 
-def _read_gate(folder: Path) -> list[Exchange]:
+def _read_gate(folder: Path) -> list[Exchange] | None:
+    requests = read_gate_log(folder)
+    if requests is None:
+        return None
     return [
         Exchange(k, parts.get("request"), "sent" in parts, parts.get("response"))
-        for k, parts in read_gate_log(folder).items()
+        for k, parts in requests.items()
     ]
 
 

@@ -23,10 +23,11 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from heapq import merge
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from logist.core.machine import predecessors
@@ -40,19 +41,25 @@ from logist.formats import INDEX
 from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import read_regular
+from logist.store import INDEX_FOLDER
 from logist.store.listing import Glance, list_job_ids, list_unpublished, read_glances
 from logist.store.provider_wait import ProviderWait, read_wait
 
 if TYPE_CHECKING:
     import sqlite3
 
-FOLDER = ".index"
+FOLDER = INDEX_FOLDER
 LEAST_JOBS = 1_000
 """An index is made for so many jobs. To read fewer takes no longer than to load SQLite and compare stamps."""
 FORMAT = INDEX.version
 """Higher if the tables, or what `build_job_row` returns for a state, are different."""
 BATCH = 500
 """Jobs in one transaction, or one query. Other commands wait for a transaction, so it takes only milliseconds."""
+
+RARE = 2_000
+"""Filters that fewer jobs pass are looked up before others are tested."""
+LOOKED_AT = 5_000
+"""So many jobs are looked at in the order of a listing before all that pass its filter are looked for."""
 
 _CHANGING = "changing"
 _DATABASE = "jobs.sqlite"
@@ -64,6 +71,7 @@ _ABANDONED_SECONDS = 600.0
 _MOST_RANK = 1 << 63
 _LONGEST_TASK = 50_000
 """Characters. A longer task is not in the index, but searched in its file."""
+_PLACE = "rank, created_at, id, parent"
 _ENDED = ("SUCCESS", "FAILED", "CANCELED")
 _LOCKED = compile_on_use(r"FLOCK .*:([0-9]+) 0 EOF")
 _UNFINISHED = compile_on_use(r"\.new-(.+)-[0-9a-f]{12}")
@@ -88,7 +96,7 @@ CREATE TABLE tags (
     PRIMARY KEY (tag, id)
 ) WITHOUT ROWID;
 CREATE INDEX by_place ON jobs (rank, created_at, id);
-CREATE INDEX by_status ON jobs (status);
+CREATE INDEX by_status ON jobs (status, rank, created_at, id);
 CREATE INDEX by_parent ON jobs (parent) WHERE parent IS NOT NULL;
 CREATE INDEX by_age ON jobs (created_at, id);
 CREATE INDEX by_change ON jobs (updated_at, created_at, id);
@@ -123,6 +131,8 @@ _HOLD_JOB = f"{_HOLD_JOBS} = ?"
 _HOLD_SUCCESSORS = f"{_HOLD_JOBS} IN (SELECT id FROM predecessors WHERE predecessor = ?)"  # noqa: S608 - nothing from outside
 
 Row = dict[str, Any]
+LevelPlace = tuple[int, str, str, str | None]
+"""Rank, time of creation, id and parent of a job."""
 Place = tuple[int, str, str]
 """Rank, time of creation and id of a job: the order of listings and of the queue."""
 
@@ -176,25 +186,47 @@ class JobFilter(NamedTuple):
             and (self.changed_since is None or row["updated_at"] >= self.changed_since)
         )
 
-    def build_condition(self) -> tuple[str, list[str]]:
-        """Return the same as a condition of SQL, and its parameters."""
-        conditions, values = ["settled"], list[str]()
-        if self.statuses:
-            conditions.append(f"status IN ({', '.join('?' * len(self.statuses))})")
-            values += sorted(self.statuses)
-        if self.tag is not None:
-            conditions.append("id IN (SELECT id FROM tags WHERE tag = ?)")
-            values.append(self.tag)
-        if self.assignee is not None:
-            conditions.append("assignee = ?")
-            values.append(self.assignee)
-        if self.changed_since is not None:
-            conditions.append("updated_at >= ?")
-            values.append(self.changed_since)
-        if self.text is not None:
-            conditions.append("id IN (SELECT id FROM texts WHERE instr(text, ?))")
-            values.append(self.text)
+    def list_conditions(self, table: str = "jobs") -> dict[str, tuple[str, list[str]]]:
+        """Return the condition of SQL for each filter, in a form that SQLite uses to look jobs up, and its parameters."""
+        return {name: (lookup, values) for name, (lookup, _, values) in self._list_forms(table).items()}
+
+    def build_condition(
+        self, table: str = "jobs", looked_up: Collection[str] | None = None
+    ) -> tuple[str, list[str]]:
+        """Return the same as a condition of SQL, and its parameters.
+
+        `looked_up`: the filters by which jobs are looked up; the others are tested for each of these. All, if it is None.
+        """
+        conditions, values = [f"{table}.settled"], list[str]()
+        for name, (lookup, test, own_values) in self._list_forms(table).items():
+            conditions.append(lookup if looked_up is None or name in looked_up else test)
+            values += own_values
         return " AND ".join(conditions), values
+
+    def _list_forms(self, table: str) -> dict[str, tuple[str, str, list[str]]]:
+        """Return two forms of the condition of each filter: to look jobs up, and to test some; and the parameters."""
+        forms: dict[str, tuple[str, str, list[str]]] = {}
+
+        def add(name: str, condition: str, *values: str) -> None:
+            # Of a value with a plus, SQLite can't look up the column.
+            forms[name] = f"{table}.{condition}", f"+{table}.{condition}", [*values]
+
+        def add_subquery(name: str, condition: str, value: str) -> None:
+            listed = f"{table}.id IN (SELECT id FROM {name} WHERE {condition})"  # noqa: S608
+            tested = f"EXISTS (SELECT 1 FROM {name} WHERE {name}.id = {table}.id AND {condition})"  # noqa: S608
+            forms[name] = listed, tested, [value]
+
+        if self.statuses:
+            add("status", f"status IN ({', '.join('?' * len(self.statuses))})", *sorted(self.statuses))
+        if self.tag is not None:
+            add_subquery("tags", "tag = ?", self.tag)
+        if self.assignee is not None:
+            add("assignee", "assignee = ?", self.assignee)
+        if self.changed_since is not None:
+            add("updated_at", "updated_at >= ?", self.changed_since)
+        if self.text is not None:
+            add_subquery("texts", "instr(text, ?)", self.text)
+        return forms
 
 
 class JobOrder(NamedTuple):
@@ -220,14 +252,18 @@ class JobOrder(NamedTuple):
         """Return the ids of jobs, each with its value, its time of creation and its id, in order."""
         return [place[2] for place in sorted(places, reverse=self.is_reversed)]
 
-    def build_clause(self) -> tuple[str, str]:
-        """Return the column of SQL, and the same order as a clause."""
+    def build_clause(self, *, is_after_search: bool = False) -> tuple[str, str]:
+        """Return the column of SQL, and the same order as a clause.
+
+        `is_after_search`: jobs are sorted after they were found. Without that, SQLite would rather read all jobs in order.
+        """
         column = {"created": "created_at", "updated": "updated_at"}.get(self.key, self.key)
         way = " DESC" if self.is_reversed else ""
         columns = dict.fromkeys(
             (column, "created_at", "id")
         )  # without repetition, so that SQLite uses an index
-        return column, f"ORDER BY {', '.join(f'{each}{way}' for each in columns)}"
+        plus = "+" if is_after_search else ""  # of a value, not of a column that has an index
+        return column, f"ORDER BY {', '.join(f'{plus}{each}{way}' for each in columns)}"
 
 
 class PlacedJobs(NamedTuple):
@@ -235,9 +271,9 @@ class PlacedJobs(NamedTuple):
 
     unsettled: set[str]
     """Jobs that have to be read from their files; some may not exist."""
-    top: list[tuple[int, str, str, str | None]]
+    top: list[LevelPlace]
     """Rank, time of creation, id, and no parent, of the settled jobs, sorted."""
-    children: list[tuple[int, str, str, str | None]]
+    children: list[LevelPlace]
     """The same of those with a parent, in no order."""
 
 
@@ -439,12 +475,16 @@ class JobIndex:
             if not self.is_complete():
                 self._database.execute("PRAGMA user_version = 1")
 
-    def refresh_some(self, ids: Iterable[str]) -> None:
-        """The same for some jobs of the index."""
+    def refresh_some(self, ids: Iterable[str]) -> bool:
+        """The same for some jobs of the index; return whether one was changed."""
+        is_changed = False
         with _convert_errors(self.jobs_dir):
             for chunk in _split(ids):
                 rows = self._select_some("id, stamp", "jobs", chunk)
-                self.update([job_id for job_id, stamp in rows if self._read_stamp(job_id) != stamp])
+                changed = [job_id for job_id, stamp in rows if self._read_stamp(job_id) != stamp]
+                self.update(changed)
+                is_changed |= bool(changed)
+        return is_changed
 
     def find_unsettled(self) -> set[str]:
         """Return the jobs whose files say more than the index; some may not exist."""
@@ -454,14 +494,16 @@ class JobIndex:
         found = {*filter(is_job_id, names), *(job_id for (job_id,) in rows)}
         return found - unpublished - list_unpublished(self.jobs_dir)
 
-    def list_ids(
-        self, wanted: JobFilter, order: JobOrder | None = None, limit: int | None = None
-    ) -> list[str]:
-        """Return the settled jobs that a filter shows; without an order, all of them in no order."""
+    def list_ids(self, wanted: JobFilter) -> list[str]:
+        """Return the settled jobs that a filter shows, in no order."""
         condition, values = wanted.build_condition()
-        rest = f" {order.build_clause()[1]} {_build_limit(limit)}" if order else ""
-        rows = self._select(f"SELECT id FROM jobs WHERE {condition}{rest}", values)  # noqa: S608
+        rows = self._select(f"SELECT id FROM jobs WHERE {condition}", values)  # noqa: S608
         return [job_id for (job_id,) in rows]
+
+    def count_jobs(self) -> int:
+        """Return the number of jobs, as far as they were indexed."""
+        count: int = self._select("SELECT COUNT(*) FROM jobs")[0][0]
+        return count
 
     def count_by_status(self) -> dict[str, int]:
         """Return the number of settled jobs in each status."""
@@ -470,16 +512,102 @@ class JobIndex:
     def list_places(self, wanted: JobFilter, limit: int | None = None) -> PlacedJobs:
         """Return where a listing shows the settled jobs that pass a filter, and which jobs are not settled.
 
-        `limit`: how many of those without a parent are needed, beside the others.
+        `limit`: how many are shown. Then only those are returned that may be among them, or below a job that isn't settled;
+        not those that are, by hand, above each other.
         """
-        condition, values = wanted.build_condition()
-        query = f"SELECT rank, created_at, id, parent FROM jobs WHERE {condition}"  # noqa: S608
         with self._read_at_once():
             unsettled = self._find_unsettled_for(wanted)
-            most = _build_limit(limit, unsettled)
-            top = self._select(f"{query} AND parent IS NULL ORDER BY rank, created_at, id {most}", values)
-            children = self._select(f"{query} AND parent IS NOT NULL", values)
-        return PlacedJobs(unsettled, top, children)
+            if limit is None:
+                condition, values = wanted.build_condition(looked_up=self._choose_lookups(wanted))
+                query = f"SELECT {_PLACE} FROM jobs WHERE {condition}"  # noqa: S608
+                clause = JobOrder().build_clause(is_after_search=not wanted.is_empty)[1]
+                top = self._select(f"{query} AND parent IS NULL {clause}", values)
+                return PlacedJobs(unsettled, top, self._select(f"{query} AND parent IS NOT NULL", values))
+            most = limit + len(unsettled)
+            top, orphans = self._find_roots(wanted, most)
+            roots = [place[2] for place in sorted([*top, *orphans], key=itemgetter(0, 1, 2))[:most]]
+            return PlacedJobs(unsettled, top, [*orphans, *self._list_below([*roots, *unsettled], wanted)])
+
+    def _find_roots(self, wanted: JobFilter, most: int) -> tuple[list[LevelPlace], list[LevelPlace]]:
+        """Return the first settled jobs that pass a filter and have no parent, and the child jobs up to the last of these
+        whose parents don't pass it, or don't exist.
+        """
+        above, above_values = wanted.build_condition("above", looked_up=())
+        is_orphan = (
+            "jobs.parent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM jobs AS above"  # noqa: S608
+            f" WHERE above.id = jobs.parent AND above.id <> jobs.id AND {above})"
+        )
+        for source in self._iter_sources(wanted, JobOrder()):
+            top = source.select(_PLACE, "jobs.parent IS NULL", [], most)
+            if len(top) == most:
+                last = f"{is_orphan} AND (jobs.rank, jobs.created_at, jobs.id) < (?, ?, ?)"
+                return top, source.select(_PLACE, last, [*above_values, *top[-1][:3]], most)
+        return top, source.select(_PLACE, is_orphan, above_values, most)
+
+    def _iter_sources(self, wanted: JobFilter, order: JobOrder) -> Iterator[_Source]:
+        """Yield where to look for the first jobs that pass a filter: among the first ones in this order, where there are
+        mostly enough; then among all.
+
+        SQLite would have to choose between reading all jobs in order, and sorting all that pass, and knows not how many pass.
+        """
+        yield _Source(self._select, wanted, order, *_build_first_jobs(wanted, order), ())
+        yield _Source(self._select, wanted, order, "jobs", [], self._choose_lookups(wanted))
+
+    def _choose_lookups(self, wanted: JobFilter) -> list[str] | None:
+        """Return the filters that few jobs pass; None if there are none: then all are as good.
+
+        SQLite would assume that each status and each tag is rare.
+        """
+        conditions = wanted.list_conditions()
+        conditions.pop("texts", None)  # each text would have to be searched
+        rare = [
+            name
+            for name, (condition, values) in conditions.items()
+            if self._select(
+                f"SELECT COUNT(*) < {RARE} FROM (SELECT 1 FROM jobs WHERE {condition} LIMIT {RARE})",  # noqa: S608
+                values,
+            )
+            == [(1,)]
+        ]
+        return rare or None
+
+    def _list_below(self, ids: Iterable[str], wanted: JobFilter) -> list[LevelPlace]:
+        """Return the settled jobs below these, at all levels, that pass a filter."""
+        condition, values = wanted.build_condition(looked_up=())
+        known, found, above = set[str](), list[LevelPlace](), list(ids)
+        while above:
+            known.update(above)
+            below = [
+                row
+                for chunk in _split(above)
+                for row in self._select(
+                    f"SELECT {_PLACE} FROM jobs INDEXED BY by_parent WHERE {condition}"  # noqa: S608
+                    f" AND parent IN ({', '.join('?' * len(chunk))})",
+                    [*values, *chunk],
+                )
+            ]
+            found += below
+            above = [row[2] for row in below if row[2] not in known]
+        return found
+
+    def list_above(self, ids: Iterable[str], wanted: JobFilter) -> list[LevelPlace]:
+        """Return those of these jobs that are settled and pass a filter, and so on with their parents."""
+        condition, values = wanted.build_condition(looked_up=())
+        known, found, below = set[str](), list[LevelPlace](), set(ids)
+        while below:
+            known |= below
+            rows = [
+                row
+                for chunk in _split(below)
+                for row in self._select(
+                    f"SELECT {_PLACE} FROM jobs WHERE {condition}"  # noqa: S608
+                    f" AND id IN ({', '.join('?' * len(chunk))})",
+                    [*values, *chunk],
+                )
+            ]
+            found += rows
+            below = {row[3] for row in rows if row[3] is not None} - known
+        return found
 
     def list_sorted(
         self, wanted: JobFilter, order: JobOrder, limit: int | None = None
@@ -487,13 +615,19 @@ class JobIndex:
         """Return the same in another order: the jobs that are not settled, and for each of the others its value, its
         time of creation and its id.
         """
-        condition, values = wanted.build_condition()
-        column, clause = order.build_clause()
+        column, _ = order.build_clause()
+        columns = f"{column}, created_at, id"
         with self._read_at_once():
             unsettled = self._find_unsettled_for(wanted)
-            most = _build_limit(limit, unsettled)
-            query = f"SELECT {column}, created_at, id FROM jobs WHERE {condition} {clause} {most}"  # noqa: S608
-            return unsettled, self._select(query, values)
+            if limit is not None:
+                most = limit + len(unsettled)
+                for source in self._iter_sources(wanted, order):
+                    rows = source.select(columns, "TRUE", [], most)
+                    if len(rows) == most:
+                        break
+                return unsettled, rows
+            condition, values = wanted.build_condition(looked_up=self._choose_lookups(wanted))
+            return unsettled, self._select(f"SELECT {columns} FROM jobs WHERE {condition}", values)  # noqa: S608
 
     def _find_unsettled_for(self, wanted: JobFilter) -> set[str]:
         """Return the jobs that a filter has to look for in their files."""
@@ -740,6 +874,36 @@ class JobIndex:
                     os.unlink(f"{folder}/{name}")
 
 
+class _Source(NamedTuple):
+    """Jobs among which a listing looks for the first ones that pass its filter."""
+
+    run: Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
+    wanted: JobFilter
+    order: JobOrder
+    table: str
+    values: Sequence[object]
+    """The parameters of `table`."""
+    looked_up: Collection[str] | None
+    """As in `JobFilter.build_condition`."""
+
+    def select(
+        self, columns: str, more: str, more_values: Sequence[object], most: int
+    ) -> list[tuple[Any, ...]]:
+        """Return the first settled jobs that pass the filter and the condition `more`."""
+        condition, values = self.wanted.build_condition(looked_up=self.looked_up)
+        clause = self.order.build_clause(is_after_search=True)[1]
+        query = f"SELECT {columns} FROM {self.table} WHERE {condition} AND {more} {clause} LIMIT ?"  # noqa: S608
+        return self.run(query, [*self.values, *values, *more_values, most])
+
+
+def _build_first_jobs(wanted: JobFilter, order: JobOrder) -> tuple[str, list[str]]:
+    """Return a subquery for the first jobs in an order, with its values; by rank, for the first ones with the wanted status."""
+    rest = f"{order.build_clause()[1]} LIMIT {LOOKED_AT}"
+    if order.key == "rank" and len(wanted.statuses) == 1:
+        return f"(SELECT * FROM jobs WHERE status = ? {rest}) AS jobs", [*wanted.statuses]  # noqa: S608
+    return f"(SELECT * FROM jobs {rest}) AS jobs", []  # noqa: S608
+
+
 def _is_locked(folder: str) -> bool:
     from pathlib import Path  # noqa: PLC0415 - only what a killed or working command has marked needs it
 
@@ -895,11 +1059,6 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:  # a half of a surrogate pair
         return False
     return True
-
-
-def _build_limit(limit: int | None, more: Sized = ()) -> str:
-    """Return the clause for so many jobs, and as many as there are in `more`, which may take the place of some."""
-    return "" if limit is None else f"LIMIT {limit + len(more)}"
 
 
 def build_brief(folder: str, state: dict[str, Any]) -> JobBrief:

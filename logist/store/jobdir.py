@@ -20,7 +20,7 @@ from logist.formats import JOB, UPGRADE, describe_newer, is_newer
 from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.regular_files import MOST
-from logist.store import HISTORY, SCRUBS, SIGNATURES, WAIT, files, history, job_index
+from logist.store import HISTORY, INDEX_FOLDER, SCRUBS, SIGNATURES, WAIT, files, history, job_index
 from logist.store.cleaned import UNDER_WAY
 from logist.store.entries import Position, suggest_restore
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
@@ -104,11 +104,12 @@ class JobDir:
     def _mark_change(self) -> None:
         """Until `_record_change`, readers of the index read this job from its files (see job_index)."""
         if not self._is_marked and self.path.name == self.id:  # not the hidden directory of a new job
-            job_index.mark_change(str(self.path.parent), self.id)
+            if _has_index(self.path.parent):
+                job_index.mark_change(str(self.path.parent), self.id)
             self._is_marked = True
 
     def _record_change(self) -> None:
-        if self.path.name == self.id:
+        if self.path.name == self.id and _has_index(self.path.parent):
             job_index.record_change(str(self.path.parent), self.id)
             self._is_marked = False
 
@@ -132,7 +133,8 @@ class JobDir:
                     job._create_files()
                     yield job
                 job._move_to_final_path(final)
-                job_index.record_change(str(jobs_dir), job_id)
+                if _has_index(jobs_dir):
+                    job_index.record_change(str(jobs_dir), job_id)
             except BaseException:
                 with suppress(StorageError):  # report the first error, not this one
                     files.remove_tree(job.path)
@@ -176,7 +178,8 @@ class JobDir:
     def _move_to_final_path(self, final: Path) -> None:
         store.flushing.flush_tree(self.path, bulk=self.workspace)
         with files.convert_os_errors(final):
-            job_index.mark_change(str(final.parent), self.id)
+            if _has_index(final.parent):
+                job_index.mark_change(str(final.parent), self.id)
             try:
                 os.rename(self.path, final)
             except OSError as error:
@@ -562,6 +565,11 @@ class JobDir:
 def list_jobs(jobs_dir: Path) -> Iterator[str]:
     """The ids of all jobs in a directory, sorted; none if there is no directory."""
     return iter(list_job_ids(str(jobs_dir)))
+
+
+def _has_index(jobs_dir: Path) -> bool:
+    """Whether there may be an index of the jobs: only then is the module loaded, which is the largest of the package."""
+    return os.path.lexists(jobs_dir / INDEX_FOLDER)
 
 
 def _job_path(jobs_dir: Path, job_id: str) -> Path:

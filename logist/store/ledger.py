@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -109,10 +109,18 @@ class Ledger:
         """Whether anything was ever booked."""
         return os.path.lexists(self.folder)
 
-    def reserve(self, call: BookedCall, cost: Cost, caps: Sequence[Cap], at: str) -> BudgetRefusal | None:
+    def reserve(
+        self,
+        call: BookedCall,
+        cost: Cost,
+        caps: Sequence[Cap],
+        at: str,
+        on_written: Callable[[], None] = lambda: None,
+    ) -> BudgetRefusal | None:
         """Reserve the worst-case cost of a call, durably; return the first limit that doesn't allow it.
 
-        An open reservation of the same call is replaced. `at`: the time, UTC.
+        An open reservation of the same call is replaced. `at`: the time, UTC. `on_written` is called, at most once, when the
+        entry is written and only its flush is left.
         """
         files.create_ignored_directory(self.folder)
         with self._open_book([cap.account for cap in caps]) as book:
@@ -123,7 +131,8 @@ class Ledger:
                     return BudgetRefusal(cap, sums, cost)
             if open_call is not None:
                 book.add_reservation(open_call)  # the new entry removes it
-            book.append({"kind": RESERVE, "at": at, **_dump_call(call), "cost": cost._asdict()})
+            entry: JsonObject = {"kind": RESERVE, "at": at, **_dump_call(call), "cost": cost._asdict()}
+            book.append(entry, on_written=on_written)
         return None
 
     def settle(self, costs: Mapping[str, Cost], at: str) -> int:
@@ -187,6 +196,7 @@ class Ledger:
             book, count = _Book(self.folder), 0
             with _explain_damage(self.folder):
                 totals = _load_totals(self.folder)
+                _require_included_entry(totals)
             for entry in self.read_entries():
                 count += 1
                 book.apply_entries([entry])
@@ -263,7 +273,7 @@ class _Book:
         begin = _find_begin(account)
         return bool(begin) and begin < self.since[: len(begin)]
 
-    def append(self, *entries: JsonObject) -> None:
+    def append(self, *entries: JsonObject, on_written: Callable[[], None] = lambda: None) -> None:
         """Write entries durably, then the totals; these are not flushed, because they can be computed again."""
         assert self.position is not None
         appended = history.append_entries(
@@ -274,6 +284,7 @@ class _Book:
             logs=self.folder / "logs",
             replace_below=0,  # readers take the lock, so an append in place is enough
             rotate_at=ROTATE_AT,
+            on_written=on_written,
         )
         self.apply_entries(_parse_entry(entry, self.folder / LEDGER) for entry in appended.entries)
         self.position, self.torn = appended.position, b""
@@ -369,28 +380,32 @@ def _load_book(folder: Path, *, is_complete: bool = False) -> _Book:
     book = _load_totals(folder)
     if is_complete:
         book = _Book(folder)
-    entries, book.position, book.torn = history.read_entries_after(path, book.position)
+    try:
+        entries, book.position, book.torn = history.read_entries_after(path, book.position)
+    except Damaged:
+        _require_included_entry(book)  # names the entry, if that is what is missing
+        raise
     book.apply_entries(_parse_entry(entry, path) for entry in entries)
     return book
 
 
 def _load_totals(folder: Path) -> _Book:
-    """Return the book as of the last totals; an empty one if they can't be read.
-
-    Raises Damaged if they include an entry that the ledger doesn't have: it was durable before they were written.
-    """
-    path = folder / LEDGER
+    """Return the book as of the last totals; an empty one if they can't be read."""
     try:
         digest, _, body = read_regular(str(folder / TOTALS)).partition(b"\n")
         if digest.decode() != compute_sha256(body):
             return _Book(folder)
-        book = _parse_totals(folder, json.loads(body))
+        return _parse_totals(folder, json.loads(body))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return _Book(folder)
-    if book.position is None or not history.has_entry(path, book.position):
-        sequence = book.position.sequence if book.position else 0
-        raise Damaged(f"entry {sequence} is missing, although {TOTALS} includes it", where=str(path))
-    return book
+
+
+def _require_included_entry(totals: _Book) -> None:
+    """Raise Damaged if the totals include an entry that the ledger doesn't have: it was durable before they were written."""
+    path, position = totals.folder / LEDGER, totals.position
+    if position is not None and not history.has_entry(path, position):
+        message = f"entry {position.sequence} is missing, although {TOTALS} includes it"
+        raise Damaged(message, where=str(path))
 
 
 def _parse_totals(folder: Path, data: Any) -> _Book:

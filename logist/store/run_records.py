@@ -34,14 +34,20 @@ HIDDEN_FOLDER = ".runs"
 """The same in a directory of jobs that is elsewhere."""
 SUFFIX = ".jsonl"
 NO_RUNS = "no runs yet"
+FIRST_CODES = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
+"""The exit code of a run over many jobs is the first of these that any job ended with, else 0.
+
+Damage comes first, then what a person has to decide; last what can wait.
+"""
 ERROR, BUSY = "error", "busy"
 """Instead of the status of a job that can't be continued, or at which another command works."""
 
 _IGNORE_ALL = b"*\n"
-_CREATING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATING = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = compile_on_use(r"[0-9A-Za-z][0-9A-Za-z:+-]{0,63}")
 _MOST_NUMBER = 1 << 62
+_READ_AT_ONCE = 1 << 16
 
 
 class EndReason(StrEnum):
@@ -193,6 +199,15 @@ class RunRecorder:
             os.ftruncate(fd, self._size)
             raise
         self._size += len(data)
+
+    def iter_events(self) -> Iterator[Event]:
+        """Yield what was written, also if the file was removed meanwhile, and what could not be written. Raises OSError."""
+        torn, position = b"", 0
+        while self._fd is not None and (data := os.pread(self._fd, _READ_AT_ONCE, position)):
+            position += len(data)
+            *lines, torn = (torn + data).split(b"\n")
+            yield from filter(None, map(parse_event, lines))
+        yield from filter(None, map(parse_event, self._unwritten))
 
     def close(self) -> None:
         """End the record: the run is over."""

@@ -142,7 +142,7 @@ def has_own_header(history: Path, number: int) -> bool:
     Raises Damaged if it is not a regular file.
     """
     path = segment_path(history, number)
-    with files.open_required_file(path, path.name, suggest_restore(path)) as file:
+    with files.open_required_file(path, path.name, lambda: suggest_restore(path)) as file:
         return file.read(len(_HEADER)) == _HEADER
 
 
@@ -210,8 +210,8 @@ class HistorySegment:
 
     @contextmanager
     def _open_text(self) -> Iterator[BinaryIO]:
-        fix = suggest_restore(self.path)
-        with files.open_required_file(self.path, self.path.name, fix) as file, open_inflated(file) as text:
+        opened = files.open_required_file(self.path, self.path.name, lambda: suggest_restore(self.path))
+        with opened as file, open_inflated(file) as text:
             yield text
 
     def _parse_header(self, file: BinaryIO) -> Header:

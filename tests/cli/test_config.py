@@ -142,3 +142,22 @@ def test_a_spec_that_cannot_be_read(desk: Desk, content: bytes | None) -> None:
     ran = desk("job", "config", "j1")
     assert (ran.code, ran.out) == (5, "")
     assert ran.err.startswith(f"error: {desk.job() / 'job.yaml'}:")
+
+
+def test_a_limit_that_is_reached_already_is_reported(desk: Desk) -> None:
+    """The job would halt at its next step without a reason that its owner expects."""
+    desk.create("j1")
+    assert desk("job", "poststep", "j1", "--response-string", command(), "--charge", "5").code == 0
+    raised = desk("job", "config", "j1", "--set", "limits.cost_threshold=9")
+    assert (raised.code, raised.err) == (0, "")
+    low = desk("job", "config", "j1", "--set", "limits.cost_threshold=2")
+    assert low.code == 0
+    assert (
+        low.err
+        == "warning: cost limit: $0.05 of $0.02 spent: the next step halts the job unless you raise the limit\n"
+    )
+    runs = desk(
+        "job", "config", "j1", "--set", "limits.cost_threshold=9", "--set", "limits.max_allowed_iterations=0"
+    )
+    assert "warning: iteration limit: 0 of 0 runs used: the next step" in runs.err
+    assert desk("job", "config", "j1", "--set", "title=Another").err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -18,8 +19,10 @@ from logist.cli import context
 from logist.cli.commands.run import Left, _run_rounds
 from logist.cli.show.run_display import RunDisplay
 from logist.config.environment import Environment
+from logist.core.model import Interaction
 from logist.jobs.base.project import Clock, ProjectContext
-from logist.jobs.job_queue import RUN, run_queue
+from logist.jobs.base.result import CommandResult
+from logist.jobs.job_queue import RUN, EndedJob, run_queue
 from logist.jobs.run_selection import RunSelection
 from logist.store import JobDir
 from logist.store.lock import claim_for_run
@@ -322,6 +325,32 @@ def test_watch_passes_it_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
     _run_rounds(project, 1, True, RunDisplay(environment, project, recorder, quiet=True), RUN, RunSelection())
     asked = [entry for entry in desk.history() if entry["kind"] == "ask"]
     assert 2 < len(asked) < 10
+
+
+def count_results() -> int:
+    """How many results of jobs, and interactions, are in memory."""
+    gc.collect()
+    return sum(isinstance(each, CommandResult | EndedJob | Interaction) for each in gc.get_objects())
+
+
+def test_a_run_keeps_little_of_each_job(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it needs hardly more memory for ten thousand jobs than for ten."""
+    desk.script(*[answer()] * 3)
+    for number in range(12):
+        desk.create(f"j{number}", "--no-review", "--approval", "none")
+    monkeypatch.chdir(desk.place)
+    environment = Environment(dict(os.environ) | desk.env)
+    project = context.open_project(environment)
+    recorder = RunRecorder(str(desk.home / "runs"), RunStart("today"), pytest.fail)
+    display = RunDisplay(environment, project, recorder, quiet=False)
+    before = count_results()
+    _run_rounds(project, 4, False, display, RUN, RunSelection())
+    assert [end and end.status for end in display.begun.values()] == ["SUCCESS"] * 12
+    assert len({id(end) for end in display.begun.values()}) == 1, "one object for all equal ends"
+    assert count_results() <= before
+    work = display.read_work(display.begun)
+    assert [(each.job, each.interactions) for each in work] == [(job, 1) for job in display.begun]
+    recorder.close()
 
 
 def test_two_runs_share_the_jobs_and_each_reports_its_own(desk: Desk) -> None:

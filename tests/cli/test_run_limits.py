@@ -63,7 +63,7 @@ def last_record(desk: Desk) -> list[Json]:
         (["--for", "-1h"], "--for: not a duration: '-1h' (use hours, minutes or both, such as 8h, 90m or 1h30m)"),
         (["--max-jobs", "0"], "Invalid value for '--max-jobs': 0 is not in the range x>=1. (logist run --help)"),
         (["--tag", " "], "Invalid value for '--tag': must not be empty (logist run --help)"),
-        (["--status", "STUCK"], "Invalid value for '--status': 'STUCK' is not one of 'pending', 'review_required'. (logist run --help)"),
+        (["--status", "STUCK"], "Invalid value for '--status': 'STUCK' is not one of 'PENDING', 'REVIEW_REQUIRED'. (logist run --help)"),
     ],
 )  # fmt: skip
 def test_a_wrong_limit_is_refused_in_one_line(desk: Desk, options: list[str], error: str) -> None:
@@ -116,6 +116,34 @@ def test_only_jobs_with_a_tag_are_run_and_count(desk: Desk) -> None:
     assert [row["job"] for row in again.json["data"]["waiting"]] == ["tagged"]
     (desk.job("stuck") / "state.json").write_text("{", "utf-8")
     assert desk("run", "--tag", "nightly").code == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tag", "nightyl"], "no job has the tag nightyl"),
+        (["--status", "REVIEW_REQUIRED"], "no job is REVIEW_REQUIRED"),
+        (["--status", "review_required", "--status", "PENDING"], "no job is PENDING or REVIEW_REQUIRED"),
+        (["--tag", "nightly"], ""),
+        (["--tag", "nightly", "--status", "REVIEW_REQUIRED"], "no job is REVIEW_REQUIRED"),
+    ],
+)
+def test_a_selection_of_no_job_is_reported(desk: Desk, options: list[str], message: str) -> None:
+    """It may be a typing error; the run has done nothing, and exits with 0 as always then."""
+    desk.create("ended", "--tag", "nightly", "--no-review", "--approval", "none")
+    assert desk("run").code == 0
+    ran = desk("run", *options)
+    shown = f"warning: {message} (to see all jobs: logist job list)\n" if message else ""
+    assert (ran.code, ran.out, ran.err) == (0, "no ready jobs\n", shown)
+
+
+def test_a_status_is_named_as_it_is_shown(desk: Desk) -> None:
+    for args in (("run", "--status", "stuck"), ("job", "list", "--status", "broken")):
+        ran = desk(*args)
+        assert ran.code == 2
+        assert f"'{args[-1]}' is not one of " in ran.err
+        assert "'PENDING', 'REVIEW_REQUIRED'" in ran.err
+        assert "pending" not in ran.err
 
 
 def test_only_jobs_in_a_status_are_begun(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from logist.store.run_records import JobRest, JobStart, RunEnd, RunRecorder, RunStart
 from tests import support
 from tests.cli.desk import Desk, Json
 from tests.cli.terminal import Terminal
@@ -315,3 +316,41 @@ def test_a_long_table_names_the_command_for_the_rest(desk: Desk) -> None:
     assert totals.endswith(f"; 3 more jobs: logist runs show {run_id}")
     assert last == "jobs: 23 (23 SUCCESS)"
     assert len([row for row in desk("runs", "show", run_id).out.splitlines() if "\tSUCCESS\t" in row]) == 23
+
+
+def record_run(desk: Desk, count: int) -> str:
+    """The record of a run of so many jobs; the third waits for approval, and the last could not be continued."""
+    at = "2026-01-02T03:04:05Z"
+    recorder = RunRecorder(str(desk.home / "runs"), RunStart("2026-01-02T03:04:05-a", at), pytest.fail)
+    for number in range(count):
+        recorder.write(JobStart(f"j{number}", at))
+        rest = JobRest(f"j{number}", at, "SUCCESS", 0, 1)
+        if number == 2:
+            rest = rest._replace(status="APPROVAL_REQUIRED", exit_code=11, waits="approval")
+        if number == count - 1:
+            rest = rest._replace(status="error", exit_code=10, waits="damaged")
+        recorder.write(rest)
+    recorder.write(RunEnd(at, "nothing_ready", 10, count))
+    recorder.close()
+    return "2026-01-02T03:04:05-a"
+
+
+def test_a_run_of_many_jobs_is_shown_on_a_terminal_without_most_of_them(desk: Desk) -> None:
+    run_id = record_run(desk, 10_000)
+    with Terminal(desk, "runs", "show") as terminal:
+        assert terminal.wait() == 0
+        shown = terminal.seen
+    assert len(shown.splitlines()) < 65
+    assert "1 APPROVAL_REQUIRED, 9,998 SUCCESS, 1 error" in shown
+    assert shown.index("j9999") < shown.index("j2 ") < shown.index("j0 ")
+    assert f"9,950 more jobs: logist runs show {run_id} | less" in shown
+    assert len(desk("runs", "show").out.splitlines()) == 10_000 + 5
+
+
+def test_a_limit_shows_first_what_needs_something(desk: Desk) -> None:
+    run_id = record_run(desk, 30)
+    lines = desk("runs", "show", "--limit", "3").out.splitlines()
+    assert [line.split("\t")[0] for line in lines[-4:-1]] == ["j29", "j2", "j0"]
+    assert lines[-1] == f"27 more jobs: logist runs show {run_id} | less"
+    data = desk("runs", "show", "--limit", "3", "--json").json["data"]
+    assert ([row["job"] for row in data["jobs"]], data["job_count"]) == (["j29", "j2", "j0"], 30)

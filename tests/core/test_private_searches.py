@@ -219,3 +219,10 @@ def test_few_pieces_are_kept() -> None:
     for number in range(50):
         list(find_by_pattern(f"{number} is a number. " * 4_000))
     assert sum(map(len, secrets_table._piece_hints)) <= secrets_table.MOST_KEPT
+
+
+def test_few_short_pieces_are_kept() -> None:
+    """A run of very many jobs meets the name of each, and its memory doesn't depend on how many there are."""
+    for number in range(20_000):
+        list(find_by_pattern(f'"job-{number}"' + "x" * secrets_table.SHORT_TEXT))
+    assert len(secrets_table._piece_hints) <= secrets_table.MOST_KEPT / secrets_table.PIECE_COST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from itertools import groupby
 from math import prod
 from typing import Any
@@ -11,13 +12,14 @@ from typing import Any
 import pytest
 
 from logist.core.relevance import Task, kinds
+from logist.core.relevance.candidates import Candidates, lower_names
 from logist.core.relevance.mentions import MANY_DIRECTORIES, find_mentions
 from logist.core.relevance.occurrences import CodeNames, count_definitions, make_finder
 from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_similar_commits
 from logist.core.relevance.ranking import Names, Texts, rank_files
 from logist.core.relevance.ranking_report import RankingReport
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
-from logist.core.relevance.word_table import MOST_WORDS, WordTableBuilder
+from logist.core.relevance.word_table import MOST_WORDS, TextCounts, WordTableBuilder
 from logist.core.relevance.words import (
     MAX_COMPOUNDS,
     MAX_KEYWORDS,
@@ -214,6 +216,22 @@ def test_the_scope_in_a_title_names_directories() -> None:
     assert find_mentions(Task("fix(api): users"), PATHS, [*many, "api2/api"]).directories == []
 
 
+def make_candidates(paths: Iterable[str]) -> Candidates:
+    """Return files in any order, as if each were alone in its directory."""
+    every = [*paths]
+    names = [path.rpartition("/")[2] for path in every]
+    return Candidates(
+        every,
+        names,
+        lower_names(names),
+        [*map(kinds.classify_file, every)],
+        [1] * len(every),
+        range(len(every)),
+        [path.rpartition("/")[0] for path in every],
+        range(1, len(every) + 1),
+    )
+
+
 def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     wanted = find_keywords(task)
     files = {**files, **{f"filler{n}.py": "filler" for n in range(10)}}
@@ -224,16 +242,17 @@ def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
     texts = Texts(
         table.finish().count_keywords(wanted),
         list(map(len, data.values())),
-        {path: n for n, path in enumerate(data)},
+        [*range(len(data))],
     )
+    contents = [*data.values()]
     found = rank_files(
         wanted,
         Names(wanted),
         texts,
-        files={path: kinds.classify_file(path) for path in files},
+        files=make_candidates(files),
         searched=len(files),
-        find_definitions=lambda paths: {
-            path: count_definitions(data[path], CodeNames(wanted)) for path in paths
+        find_definitions=lambda numbers: {
+            number: count_definitions(contents[number], CodeNames(wanted)) for number in numbers
         },
         **{"most": 10, **more},
     )
@@ -246,7 +265,7 @@ def test_of_each_text_only_the_first_words_are_counted() -> None:
     names = [f"x{number:06}".translate(digits) for number in range(MOST_WORDS - 1)]
     table.add_text(" ".join(["lexer", *names, "parser"]).encode())
     lexer, parser = table.finish().count_keywords(find_keywords(Task("Lexer or parser")))
-    assert (lexer, parser) == ({0: 1}, {})
+    assert ([*lexer.iter_pairs()], [*parser.iter_pairs()]) == ([(0, 1)], [])
 
 
 RANKED = [
@@ -678,13 +697,13 @@ def test_a_numbered_name_is_like_one_without_a_number() -> None:
 
 def test_each_file_with_the_same_content_makes_its_words_less_rare() -> None:
     wanted = find_keywords(Task("lexer, parser"))
-    columns: list[dict[int, int]] = [{0: 1}, {1: 1, 2: 1}]
+    columns = [TextCounts([0], [1]), TextCounts([1, 2], [1, 1])]
     contents = {**{f"a{n}.py": 0 for n in range(9)}, "b.py": 1, "c.py": 2, "d.py": 3}
     found = rank_files(
         wanted,
         Names(wanted),
-        Texts(columns, [100, 100, 100, 100], contents),
-        files={path: kinds.classify_file(path) for path in contents},
+        Texts(columns, [100, 100, 100, 100], [*contents.values()]),
+        files=make_candidates(contents),
         searched=len(contents),
         most=2,
     )

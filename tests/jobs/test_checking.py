@@ -16,6 +16,7 @@ from logist.config.settings import Settings
 from logist.core.model import CheckResult, Kind, Status
 from logist.core.model.commands import ResubmitCommand
 from logist.errors import Stopped
+from logist.jobs.setup import check_commands
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import check_runs
 from tests.jobs.bench import Bench, Json, answer, command
@@ -123,7 +124,7 @@ def test_a_flood_is_heard_to_its_end_and_little_of_it_kept(bench: MakeBench) -> 
     found = result(b)
     assert found["outcome"] == "passed"
     assert found["output"].endswith("x\nthe end")
-    assert len(found["output"]) == check_runs.SHOWN
+    assert len(found["output"]) == check_commands.SHOWN
     assert grown < 30_000  # KiB
     assert not list(b.folder().glob("inflight*"))
 

@@ -5,13 +5,14 @@ answer is in doubt at its highest cost, each answer has its cost, and nothing is
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any, Literal
 
 import pytest
 
 from logist.agents.courier import shared_limits
 from logist.agents.courier.ask_files import collect_ask
-from logist.core.model import Kind, Provider, Reply, Usage
+from logist.core.model import Kind, Provider, Reply, Status, Usage
 from logist.core.model.commands import RecoverCommand, ResubmitCommand
 from logist.core.money import totals
 from logist.core.money.amounts import MICROCENTS
@@ -25,7 +26,7 @@ from logist.jobs.doctor.ledger_checks import find_ledger_problems, repair_ledger
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import stop_costs
 from logist.store import JobDir, inflight
-from logist.store.gate_log import LOG
+from logist.store.gate_log import LOG, GateLog
 from logist.store.transcripts import read_transcript
 from tests.jobs.bench import Bench, Json
 from tests.jobs.conftest import MakeBench
@@ -48,14 +49,15 @@ def answer(text: str = "Hm.", microcents: int = COST) -> Json:
     return dumped
 
 
-def run_in_flight(b: Bench) -> JobDir:
+def run_in_flight(b: Bench, **more: object) -> JobDir:
     """A job whose program runs with a gate; no request was made yet."""
     b.create()
     job, envelope = left_in_flight(b, reserved=0)
     provider = Provider(name="openai", base_url="http://127.0.0.1:9/v1", protocol="openai", model="m")
     job.begin_exchange(
-        1, {**envelope, "agent": "fake", "provider": provider.model_dump(mode="json"), "form": None}
+        1, {**envelope, "agent": "fake", "provider": provider.model_dump(mode="json"), "form": None, **more}
     )
+    GateLog(job.inflight / inflight.GATE).close()
     job.mark_sent(1)
     return job
 
@@ -71,7 +73,6 @@ def make_request(b: Bench, k: int, *, sent: bool = True, response: Json | None =
     folder = b.project.open_job("j").inflight / inflight.GATE
     call = BookedCall(ledger_id(b, f"gate-{k}"), "j", "2026-01-02")
     budgets.open_ledger(b.project).reserve(call, Cost(RESERVED, 1000, 1), [], "2026-01-02T00:00:00Z")
-    folder.mkdir(exist_ok=True)
     request = {"reserved_microcents": RESERVED, "body": {"text": f"request {k}"}}
     lines = {
         "request": request,
@@ -136,6 +137,24 @@ def test_requests_without_an_answer_are_in_doubt_at_their_highest_cost(b: Bench)
     assert microcents(entry.usage) == COST + 2 * RESERVED
     assert entry.usage.source == "worst_case"
     assert sums(b) == Sums(Cost(COST, 60, 1), Cost(2 * RESERVED, 2000, 2))
+
+
+@pytest.mark.parametrize("lost", [".", LOG])
+def test_a_run_whose_log_is_gone_is_in_doubt_at_all_that_it_was_allowed_to_spend(b: Bench, lost: str) -> None:
+    job = run_in_flight(b, allowance_microcents=5 * RESERVED)
+    make_request(b, 1)
+    path = job.inflight / inflight.GATE / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    at_work = shared_limits._sum_in_flight(job.read_exchanges(), is_at_work=True)
+    assert totals.get_microcents(at_work.calls_out) == 5 * RESERVED
+    collected = collect_ask(job.read_exchanges())
+    assert collected.reply.error is not None
+    assert "the log of the program's requests is missing" in collected.reply.error.message
+    collect(b)
+    entry = b.history()[1]
+    assert (entry.kind, b.state().status) == (Kind.RECOVER, Status.STUCK)
+    assert RecoverCommand.read(entry.command).in_doubt_microcents == 5 * RESERVED
+    assert sums(b).reserved.microcents == RESERVED
 
 
 @pytest.mark.parametrize(("doubt", "spent"), [("retry", COST), ("assume_paid", COST + 2 * RESERVED)])

@@ -10,11 +10,11 @@ import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -26,6 +26,7 @@ from logist.core.machine.job_row import build_job_cells, build_job_row
 from logist.core.model import Kind
 from logist.errors import LogistError
 from logist.jobs import job_queue
+from logist.jobs.run_selection import RunSelection
 from logist.jobs.steward import job_deletion, job_edits
 from logist.jobs.steward.inbox import list_inbox
 from logist.jobs.steward.steward_decisions import record_decision
@@ -67,7 +68,7 @@ def without_index(b: Bench) -> Iterator[None]:
 
 VIEWS = (
     *((wanted, JobOrder(), None) for wanted in FILTERS),
-    (JobFilter(), JobOrder(), 2),
+    *((wanted, JobOrder(), most) for wanted in FILTERS[-1:] for most in (1, 2)),
     (JobFilter(tag="x"), JobOrder("rank", is_reversed=True), 3),
     (JobFilter(text="o it"), JobOrder("created"), None),
     (JobFilter(), JobOrder("updated", is_reversed=True), 1),
@@ -364,6 +365,132 @@ def test_a_text_that_was_removed_from_a_job_is_not_left_in_the_index(b: Bench) -
         assert (b"hidden-word" in get_database(b).read_bytes()) == is_there
 
 
+class Level(NamedTuple):
+    """What decides where a listing shows a job."""
+
+    parent: int
+    """The number of its parent; that of no job, or of the job itself, is possible too."""
+    rank: int
+    status: str
+    tag: str | None
+    is_settled: bool
+
+
+LEVELS = st.builds(
+    Level,
+    st.integers(0, 12),
+    st.integers(0, 2),
+    st.sampled_from(["PENDING", "SUCCESS"]),
+    st.sampled_from(["x", None]),
+    st.sampled_from([True, True, True, False]),
+)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(LEVELS, min_size=1, max_size=10), st.sampled_from([1, 3, 5_000]), st.sampled_from([1, 2_000]))
+def test_the_first_jobs_of_a_listing_are_those_of_the_complete_one(
+    levels: list[Level], looked_at: int, rare: int
+) -> None:
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job_index, "LOOKED_AT", looked_at)
+        patch.setattr(job_index, "RARE", rare)
+        b = Bench(Path(place), [])
+        create(b, "a")
+        state = json.loads((b.folder("a") / "state.json").read_bytes())
+        for number, level in enumerate(levels):
+            folder = b.folder(f"j{number}")
+            folder.mkdir()
+            (folder / "jobHistory.json").write_bytes((b.folder("a") / "jobHistory.json").read_bytes())
+            # A job above has a lower number, or is itself, or doesn't exist: others would be above each other.
+            parent = level.parent if level.parent <= number else None if level.parent < len(levels) else 99
+            fields = {"rank": level.rank, "status": level.status, "tags": [level.tag] if level.tag else []}
+            fields["parent"] = None if parent is None else f"j{parent}"
+            (folder / "state.json").write_text(json.dumps({**state, **fields}))
+        make_index(b)
+        for number, level in enumerate(levels):
+            if not level.is_settled:
+                job_index.mark_change(str(b.project.jobs_dir), f"j{number}")
+        for wanted in (
+            *FILTERS[:5],
+            JobFilter(frozenset({"PENDING"})),
+            JobFilter(frozenset({"PENDING"}), "x"),
+        ):
+            for order in (JobOrder(), JobOrder("rank", is_reversed=True), JobOrder("id")):
+                complete = list_jobs(b, wanted, order)[0]
+                for most in (1, 2, 4):
+                    assert list_jobs(b, wanted, order, most)[0] == complete[:most]
+
+
+def test_the_first_jobs_are_found_without_looking_at_all(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the newest half passes a filter, and if three of four are child jobs."""
+    monkeypatch.setattr(job_index, "LOOKED_AT", 200)
+    monkeypatch.setattr(job_index, "RARE", 200)
+    index = JobIndex.open(str(b.project.jobs_dir))
+    assert index is not None
+    fill_index(index, 2_000)
+    few = {name: count_work(index, *view) for name, view in FIRST_OF_MANY.items()}
+    fill_index(index, 20_000)
+    many = {name: count_work(index, *view) for name, view in FIRST_OF_MANY.items()}
+    assert all(many[name] < 1.5 * few[name] for name in few), (few, many)
+
+
+FIRST_OF_MANY = {
+    "no filter": (JobFilter(), JobOrder()),
+    "status of half of all": (JobFilter(frozenset({"PENDING"})), JobOrder()),
+    "tag of all": (JobFilter(tag="x"), JobOrder()),
+    "rare tag and status of half of all": (JobFilter(frozenset({"PENDING"}), tag="rare"), JobOrder()),
+    "text of all": (JobFilter(text="do it"), JobOrder()),
+    "change of all": (JobFilter(changed_since="2026-01-01"), JobOrder()),
+    "all filters": (
+        JobFilter(frozenset({"PENDING"}), "x", changed_since="2026-01-01", text="do it"),
+        JobOrder(),
+    ),
+    "status, the latest": (JobFilter(frozenset({"PENDING"})), JobOrder("updated", is_reversed=True)),
+    "tag, the most expensive": (JobFilter(tag="x"), JobOrder("cost", is_reversed=True)),
+}
+FILL = (
+    """
+    WITH RECURSIVE numbers (number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM numbers WHERE number + 1 < :count)
+    INSERT OR REPLACE INTO jobs
+    SELECT printf('m%06d', number), stamp, settled, iif(number < :count / 2, 'SUCCESS', 'PENDING'), 0, created_at,
+        iif(number % 4, printf('m%06d', number - number % 4), NULL), assignee, may_run, has_work_due, is_over, children,
+        updated_at, number, after, has_succeeded, is_held
+    FROM numbers, jobs WHERE jobs.id = 'a'
+    """,
+    "INSERT OR REPLACE INTO tags SELECT 'x', id, status, rank, created_at, may_run, is_held FROM jobs",
+    "INSERT OR REPLACE INTO tags SELECT 'rare', id, status, rank, created_at, may_run, is_held FROM jobs WHERE id < 'm'",
+    "INSERT OR REPLACE INTO texts SELECT id, 'do it' FROM jobs",
+)
+"""Each fourth job has three child jobs; the first half has ended."""
+
+
+def fill_index(index: JobIndex, count: int) -> None:
+    """Let an index have so many jobs."""
+    for query in FILL:
+        index._database.execute(query, {"count": count} if ":count" in query else {})
+
+
+def count_work(index: JobIndex, wanted: JobFilter, order: JobOrder) -> int:
+    """How often SQLite has done twenty instructions for the first jobs of a listing."""
+    counted = 0
+
+    def count() -> int:
+        nonlocal counted
+        counted += 1
+        return 0
+
+    index._database.set_progress_handler(count, 20)
+    try:
+        if order.has_levels:
+            found = index.list_places(wanted, 20)
+            assert len(found.top) + len(found.children) >= (2 if wanted.tag == "rare" else 20)
+        else:
+            assert len(index.list_sorted(wanted, order, 20)[1]) == 20
+    finally:
+        index._database.set_progress_handler(None, 0)
+    return counted
+
+
 def test_only_what_changed_is_read_again(b: Bench) -> None:
     with open_files() as opened:
         list_jobs(b, JobFilter())
@@ -600,6 +727,40 @@ def test_choosing_a_job_reads_no_ended_job(b: Bench) -> None:
     ready.release_all()
     assert [path for path in opened if "/a/" in path] == []
     assert [path for path in opened if path.endswith("/b/state.json")] != []
+
+
+def test_each_child_job_outside_a_selection_costs_two_look_ups(
+    b: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its own place and tags, not of those of the jobs above it, which it has in common with others."""
+    index = JobIndex.open(str(b.project.jobs_dir))
+    assert index is not None
+    index._database.execute("UPDATE jobs SET children = '[]' WHERE id = 'a'")
+    selects: list[str] = []
+    select = JobIndex._select
+
+    def note_and_select(index: JobIndex, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        selects.append(query)
+        return select(index, query, values)
+
+    monkeypatch.setattr(JobIndex, "_select", note_and_select)
+    counts = []
+    for children in (20, 60):
+        index._database.execute(
+            """
+            WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < ?)
+            INSERT OR REPLACE INTO jobs SELECT 'a--' || number, stamp, settled, status, rank, created_at, 'a', assignee,
+                may_run, has_work_due, is_over, NULL, updated_at, cost, after, has_succeeded, is_held
+            FROM numbers, jobs WHERE jobs.id = 'a'
+            """,
+            [children],
+        )
+        ready = job_queue.ReadyJobs(b.project, (), lambda job_id: True, selection=RunSelection(tag="none"))
+        ready._has_begun = True  # so these rows without jobs stay
+        selects.clear()
+        assert ready.take((), is_idle=False) is None
+        counts.append(len(selects))
+    assert counts[1] - counts[0] == 2 * 40, counts
 
 
 DIGEST = "e44fc65700f2afec"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import threading
 from dataclasses import replace
@@ -11,12 +12,13 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status
-from logist.errors import Damaged
+from logist.errors import Damaged, Refused
 from logist.jobs import job_queue
 from logist.jobs.base.result import CommandResult
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.resources import find_resource
 from logist.roles import load_roles
+from logist.store.run_records import FIRST_CODES
 from tests.jobs.bench import Bench, answer, gave
 from tests.jobs.conftest import MakeBench
 
@@ -48,6 +50,26 @@ def test_the_queue_goes_by_rank_then_age(bench: MakeBench) -> None:
     b.create("third")
     b.create("draft", draft=True)
     assert job_queue.list_ready_jobs(b.project) == ["first", "second", "third", "late"]
+
+
+def test_more_jobs_than_files_can_be_open_are_refused_before_the_first_one(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    before = b.files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
+    try:
+        with pytest.raises(Refused) as caught:
+            list(job_queue.run_queue(b.project, 88, lambda _: None))
+        assert b.files() == before
+        job_queue.require_open_files(87)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (
+        str(caught.value.message)
+        == "can't run 88 jobs at a time: they need 504 open files, and the limit is 500"
+    )
+    assert caught.value.fix == "raise the limit with `ulimit -n 504`, or run 87 at a time"
 
 
 def test_one_broken_job_never_stops_the_others(bench: MakeBench) -> None:
@@ -199,7 +221,7 @@ def test_a_refused_request_uses_no_iteration(bench: MakeBench) -> None:
     assert (b.state().usage.current_action_count, b.state().asked) == (0, 3)
 
 
-@pytest.mark.parametrize("first", range(len(job_queue.FIRST_OF)))
+@pytest.mark.parametrize("first", range(len(FIRST_CODES)))
 def test_what_is_broken_comes_before_what_waits_for_a_person(first: int) -> None:
     order = [1, 10, 5, 2, 6, 3, 7, 4, 11, 8]
     assert job_queue.choose_exit_code([0, *reversed(order[first:])]) == order[first]

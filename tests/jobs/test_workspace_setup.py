@@ -18,6 +18,7 @@ from logist.errors import InvalidFile, SetupFailed, Stopped
 from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.base.session import open_session
 from logist.jobs.setup import setup_cache, workspace_setup
+from logist.jobs.setup.command_host import JobHost
 from logist.jobs.steward.job_update import update_job
 from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from logist.jobs.turn import agent_calls
@@ -99,7 +100,7 @@ def test_agents_find_it(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [])
     b = site.create()
     with open_session(b.project, "j", "test") as session:
-        workspace_setup.prepare_for_step(session, network=True)
+        workspace_setup.prepare_before_ask(JobHost(session), network=True)
         worker = b.project.roles.get("Worker")
         for agent in ("litellm", "codex"):
             code = agent_calls.describe_agent_work(session, agent, worker, []).code
@@ -367,7 +368,7 @@ def test_who_makes_it_run_again(
     (b.workspace() / "requirements.txt").write_text("two", "utf-8")
     with open_session(b.project, "j", "test") as session:
         session.state = session.state.model_copy(update={"place": Place(status=Status.PENDING)})
-        prepared = workspace_setup.prepare_for_step(session, network=network)
+        prepared = workspace_setup.prepare_before_ask(JobHost(session), network=network)
     assert (site.ran() == 2, bool(prepared.note)) == (runs, not runs)
 
 
@@ -462,7 +463,7 @@ def test_where_nothing_can_be_put_back_the_check_says_so(bench: MakeBench, tmp_p
     site = Site(bench, tmp_path, [changes, PASSES], check="tool", rerun="never")
     b = site.create()
     with open_session(b.project, "j", "test") as session:
-        workspace_setup.prepare_for_step(session, network=True)
+        workspace_setup.prepare_before_ask(JobHost(session), network=True)
     shutil.rmtree(b.project.jobs_dir / setup_cache.FOLDER / "copies")
     b.step()
     assert outcome(b)["reason"] == workspace_setup.CHANGED

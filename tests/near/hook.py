@@ -94,7 +94,11 @@ def _is_incidental() -> bool:
     if caller is None:
         return False
     name = caller.f_code.co_filename
-    is_import = name.startswith("<frozen importlib") or "/importlib/" in name
+    is_import = (
+        name.startswith("<frozen importlib")
+        or "/importlib/" in name
+        or name.endswith("/logist/quick_imports.py")
+    )
     is_removal = caller.f_code.co_name.startswith("_rmtree")
     return is_import or is_removal or name.endswith("/_pytest/assertion/rewrite.py")
 

@@ -910,6 +910,15 @@ def test_a_proxy_of_the_environment_forwards(monkeypatch: pytest.MonkeyPatch) ->
         assert (len(proxy.asked), len(server.asked)) == (1, 2)
 
 
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+@pytest.mark.parametrize("base", ["", "/"])
+def test_a_query_of_the_address_stays_at_its_end(protocol: str, base: str) -> None:
+    with RawServer(refuse(b"404 No", "no")) as server:
+        call_model(make_ask(f"{server.url}{base}?api-version=1", protocol))
+        path = "messages" if protocol == "anthropic" else "chat/completions"
+        assert server.asked[0].line.split()[1] == f"/v1/{path}?api-version=1"
+
+
 @pytest.mark.parametrize("status", [403, 407, 502])
 def test_a_proxy_that_refuses_a_tunnel(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     with Proxy(refuses=status) as proxy:

@@ -515,12 +515,13 @@ def test_huge_files_and_binaries_are_not_searched(root: Path, monkeypatch: pytes
     (root / "late.txt").write_bytes(MARK.encode() + b"\n" + b"x" * 9_000 + b"\0")
     write(root, "small.txt")
     assert paths(root, MARK) == ["small.txt"]
-    files = survey(root).files
+    files = survey(root).searchable
     with safe_open.open_root(root) as top:
-        chosen = searching.choose_files(files, files, lambda path: 1.0)
+        chosen = searching.choose_files(files, lambda number: 1.0)
         texts = searching.count_words(top, files, chosen, find_keywords(Task(MARK)))
-    assert sorted(chosen) == ["late.txt", "noise.txt", "small.txt"]
-    assert sorted(path for path in chosen if texts.count_in(path)) == ["late.txt", "small.txt"]
+    assert sorted(files.paths[number] for number in chosen) == ["late.txt", "noise.txt", "small.txt"]
+    having = [files.paths[number] for number in chosen if texts.count_in(number)]
+    assert sorted(having) == ["late.txt", "small.txt"]
 
 
 def test_of_too_many_bytes_the_likelier_files_are_searched(

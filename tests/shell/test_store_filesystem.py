@@ -122,21 +122,44 @@ def test_a_project_there_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
-    "command", [["job", "step"], ["job", "poststep", "--response-string", "{}"], ["job", "run"], ["run"]]
+    "command",
+    [
+        ["job", "step"],
+        ["job", "poststep", "--response-string", "{}"],
+        ["job", "run"],
+        ["run"],
+        ["job", "approve", "--override", "Read it."],
+        ["job", "resubmit"],
+        ["job", "suspend"],
+        ["job", "cancel", "--yes"],
+        ["job", "rank", "3"],
+        ["job", "config", "--set", "title=x"],
+        ["job", "rerun"],
+        ["job", "fork"],
+        ["job", "delete", "j1", "--yes"],
+        ["job", "create", "--id", "j2", "--prompt", "x", "--no-repo"],
+        ["job", "create", "--batch", "../batch.jsonl", "--no-repo"],
+        ["inbox", "note", "Look at this."],
+        ["gc", "--older-than", "1d", "--yes"],
+    ],
+    ids=lambda words: " ".join(words[:3]),
 )
 def test_a_job_that_is_there_already_is_read_and_not_changed(
     mounts: Mounts, tmp_path: Path, cli: support.RunLogist, command: list[str]
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
+    (tmp_path / "batch.jsonl").write_text('{"id": "j2", "prompt": "x"}\n')
     mounts.become("ext4 /dev/sda1 rw")
     assert cli("init", cwd=project).code == 0
     assert cli("job", "create", "--id", "j1", "--prompt", "x", "--no-repo", cwd=project).code == 0
     assert cli("job", "select", "j1", cwd=project).code == 0
     mounts.become("nfs4 server:/x rw")
+    before = support.tree(project)
     refused = cli(*command, cwd=project)
-    assert refused.code == 8
+    assert refused.code == 8, refused.err + refused.out
     assert "can't keep jobs on a network file system (nfs4)" in refused.err
+    assert support.tree(project) == before
     assert cli("job", "status", "j1", cwd=project).code == 0
     assert cli("job", "verify", "j1", cwd=project).code == 0
 

@@ -66,6 +66,22 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert sum_up_run(short, 0.0) == (1, 12, 7200.0)
 
 
+def test_a_run_reads_back_what_it_has_recorded(tmp_path: Path) -> None:
+    """Also if the record was removed meanwhile, or can't be written."""
+    events: list[Event] = [JobStart(f"j{number}", AT) for number in range(3_000)]
+    recorder = RunRecorder(str(tmp_path / "runs"), START, lambda text: None)
+    for event in events:
+        recorder.write(event)
+    Path(recorder.path).unlink()
+    recorder.write(JobRest("j1", AT, "SUCCESS"))
+    assert list(recorder.iter_events()) == [START, *events, JobRest("j1", AT, "SUCCESS")]
+    recorder.close()
+    (tmp_path / "file").touch()
+    unwritable = RunRecorder(str(tmp_path / "file" / "runs"), START, lambda text: None)
+    unwritable.write(events[0])
+    assert list(unwritable.iter_events()) == [START, events[0]]
+
+
 def test_each_line_is_in_the_file_at_once(tmp_path: Path) -> None:
     """So a killed run loses at most the line that it was writing."""
     recorder = RunRecorder(str(tmp_path / "runs"), START, lambda text: None)

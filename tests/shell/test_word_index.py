@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, product
 from pathlib import Path
 from random import Random
@@ -61,6 +61,11 @@ PIECES = (
 )
 
 
+def list_counts(columns: Iterable[word_table.TextCounts]) -> list[dict[int, int]]:
+    """Return the counts by the numbers of the texts."""
+    return [dict(column.iter_pairs()) for column in columns]
+
+
 @given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join), max_size=5))
 @settings(max_examples=300)
 def test_a_table_counts_as_if_the_texts_were_read(texts: list[str]) -> None:
@@ -72,14 +77,14 @@ def test_a_table_counts_as_if_the_texts_were_read(texts: list[str]) -> None:
     finders = [make_finder(keyword) for keyword in KEYWORDS]
     for number, content in enumerate(contents):
         read = {n: len([*find(content, content.lower())]) for n, find in enumerate(finders)}
-        assert {n: column.get(number, 0) for n, column in enumerate(columns)} == read
+        assert {n: column.get_count(number) for n, column in enumerate(columns)} == read
 
 
 @given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join), max_size=5))
 def test_counts_that_were_added_up_before_are_the_same(texts: list[str]) -> None:
     expected, *others = [make_table(texts, many) for many in (1_000, 2, 1)]
     for table in others:
-        assert table.count_keywords(KEYWORDS) == expected.count_keywords(KEYWORDS)
+        assert list_counts(table.count_keywords(KEYWORDS)) == list_counts(expected.count_keywords(KEYWORDS))
 
 
 def make_table(texts: list[str], many: int) -> word_table.WordTable:
@@ -104,13 +109,13 @@ def test_a_word_is_found_after_one_that_overlaps_it() -> None:
     (keyword,) = find_keywords(Task("test"))
     text = b"attributesTest"
     assert [*make_finder(keyword)(text, text.lower())] == [10]
-    assert make_table([text.decode()], 1_000).count_keywords([keyword]) == [{0: 1}]
+    assert list_counts(make_table([text.decode()], 1_000).count_keywords([keyword])) == [{0: 1}]
 
 
 def test_a_word_of_prose_is_not_searched_in_all_names() -> None:
     table = make_table(["rateLimiter limits"], 1_000)
     keyword = next(each for each in KEYWORDS if each.needle == "limit")
-    assert table._replace(words=b"").count_keywords([keyword]) == [{0: 2}]
+    assert list_counts(table._replace(words=b"").count_keywords([keyword])) == [{0: 2}]
 
 
 class Project:
@@ -165,16 +170,29 @@ def test_the_index_changes_nothing(project: Project) -> None:
     assert (part.stat().st_mode & 0o777, project.words.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def count(project: Project, ids: dict[str, bytes] | None = None) -> dict[str, dict[int, int]]:
+def count(project: Project, ids: list[bytes | None] | None = None) -> dict[str, dict[int, int]]:
     workspace = project.open_workspace(project.words)
     survey = workspace.survey_files((), project.start)
     known = find_unchanged_ids(workspace.git, survey.table) if ids is None else ids
-    chosen = searching.choose_files(survey.files, survey.files, lambda path: 1.0)
+    files = survey.searchable
+    chosen = searching.choose_files(files, lambda number: 1.0)
     with safe_open.open_root(project.root) as top:
         index = WordIndex(project.words)
-        texts = searching.count_words(top, survey.files, chosen, KEYWORDS, KnownTexts(index, known))
-    assert all(texts.sizes[content] == survey.files[path] for path, content in texts.contents.items())
-    return {path: counts for path in chosen if (counts := texts.count_in(path))}
+        texts = searching.count_words(top, files, chosen, KEYWORDS, KnownTexts(index, known))
+    assert all(
+        texts.sizes[content] == size
+        for content, size in zip(texts.contents, files.sizes, strict=True)
+        if content >= 0
+    )
+    return {files.paths[number]: counts for number in chosen if (counts := texts.count_in(number))}
+
+
+def name_known(project: Project) -> dict[str, bytes]:
+    """Return the ids of the unchanged files, by path."""
+    workspace = project.open_workspace(None)
+    table = workspace.survey_files((), project.start).table
+    ids = find_unchanged_ids(workspace.git, table)
+    return {path: name for path, name in zip(table.text_paths, ids, strict=True) if name is not None}
 
 
 def test_the_ids_of_the_last_checkpoint_are_used_for_unchanged_files_only(project: Project) -> None:
@@ -188,10 +206,9 @@ def test_the_ids_of_the_last_checkpoint_are_used_for_unchanged_files_only(projec
     for name in ("0", "file", "z"):  # further directories, between the others
         (project.root / name / "in").mkdir(parents=True)
         (project.root / name / "in" / "new.py").write_text("new")
-    survey = workspace.survey_files((), project.start)
-    ids = find_unchanged_ids(workspace.git, survey.table)
+    ids = name_known(project)
     assert ids.keys() == before.keys() - {edited, removed, renamed}
-    name_content = KnownTexts(WordIndex(None), ids).name_content
+    name_content = KnownTexts(WordIndex(None), list(ids.values())).name_content
     assert ids == {path: name_content((project.root / path).read_bytes()) for path in ids}
 
 
@@ -199,7 +216,7 @@ def test_an_unchanged_file_is_not_read_again(project: Project) -> None:
     before = count(project)
     survey = project.open_workspace(None).survey_files((), project.start)
     ids = find_unchanged_ids(project.open_workspace(None).git, survey.table)
-    assert set(ids) == set(survey.files)
+    assert None not in ids
     for path in survey.files:  # what is read now has no words
         (project.root / path).write_bytes(b"-" * survey.files[path])
     assert count(project, ids) == before
@@ -258,6 +275,13 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def flip_beginning(path: Path) -> None:
+    """Change an id of a content, which is not in the postings."""
+    data = bytearray(path.read_bytes())
+    data[data.index(b"\n", data.index(b"{")) + 5] ^= 1
+    path.write_bytes(data)
+
+
 def replace(path: Path, make: Callable[[Path], object]) -> None:
     path.rename(path.with_name(".old"))
     make(path)
@@ -268,7 +292,9 @@ def replace(path: Path, make: Callable[[Path], object]) -> None:
     [
         cut,
         flip,
+        flip_beginning,
         lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes().replace(b"logist-words 3", b"logist-words 2", 1)),
         lambda path: path.write_bytes(b"\n\n\n"),
         lambda path: path.write_bytes(b"logist-words 99 little\n0\n{}\n"),
         lambda path: path.unlink(),
@@ -286,13 +312,18 @@ def test_a_damaged_index_is_as_good_as_none(project: Project, harm: Callable[[Pa
     assert project.require_same() == expected
 
 
+def is_usable(folder: Path, name: str) -> bool:
+    with WordIndex(folder).open_part(name) as part:
+        return part is not None
+
+
 def test_an_index_of_another_folder_is_not_used(project: Project, tmp_path: Path) -> None:
     """Such as one that came with a clone: its author could have chosen what it says."""
     project.require_same()
     shutil.copytree(project.words, tmp_path / "copy")
     (name,) = WordIndex(tmp_path / "copy").list_parts()
-    assert WordIndex(project.words).load_part(name) is not None
-    assert WordIndex(tmp_path / "copy").load_part(name) is None
+    assert is_usable(project.words, name)
+    assert not is_usable(tmp_path / "copy", name)
 
 
 @pytest.mark.parametrize("head", [b"nothing\n", b"[]\n", b"{}\n", b"{}", b"[" * 100_000 + b"\n"])
@@ -303,8 +334,29 @@ def test_nothing_of_an_index_of_another_folder_is_parsed(project: Project, head:
     magic = path.read_bytes().split(b"\n")[0].rsplit(b" ", 2)[0]
     for first_line in (magic, magic + b" 1 2"):
         path.write_bytes(b"\n".join((first_line, hashlib.sha256(head).hexdigest().encode(), head)))
-        assert WordIndex(project.words).load_part(path.name) is None
+        assert not is_usable(project.words, path.name)
         assert project.require_same() == expected
+
+
+def test_only_the_postings_of_the_words_of_a_task_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(word_index, "BLOCK_BYTES", 64)
+    tables = WordTableBuilder()
+    for word in (b"limit", b"parse"):
+        for _ in range(40):
+            tables.add_text(word)
+    index = WordIndex(tmp_path / "words")
+    index.save_part(word_index.IndexPart([bytes([number]) * 20 for number in range(80)], tables.finish()))
+    (path,) = (tmp_path / "words").iterdir()
+    data = path.read_bytes()
+    path.write_bytes(data[:-64] + bytes(64))  # the last postings of `parse`
+    limit, parse = find_keywords(Task("limit")), find_keywords(Task("parse"))
+    with index.open_part(path.name) as part:
+        assert part is not None
+        assert list_counts(part.table.count_keywords(limit)) == [dict.fromkeys(range(40), 1)]
+        with pytest.raises(word_index.DamagedPart):
+            part.table.count_keywords(parse)
 
 
 def test_a_link_is_not_followed(project: Project, tmp_path: Path) -> None:
@@ -352,7 +404,7 @@ def test_many_processes_write_at_once(project: Project, tmp_path: Path) -> None:
     assert len({process.communicate()[0] for process in running}) == 1
     assert {process.returncode for process in running} == {0}
     (part,) = project.list_parts()
-    assert WordIndex(project.words).load_part(part.name) is not None
+    assert is_usable(project.words, part.name)
 
 
 def make_part(name: int, words: bytes = b"word") -> word_index.IndexPart:
@@ -451,7 +503,7 @@ def test_a_word_that_fills_a_file_counts_up_to_a_limit() -> None:
     builder = WordTableBuilder()
     builder.add_text(b"limit " * 300_000)
     builder.add_text(b"x" * 2_000_000)
-    assert builder.finish().count_keywords(find_keywords(Task("limit"))) == [{0: MOST_COUNT}]
+    assert list_counts(builder.finish().count_keywords(find_keywords(Task("limit")))) == [{0: MOST_COUNT}]
 
 
 @pytest.mark.parametrize("having", [1, 30, 100])
@@ -459,5 +511,5 @@ def test_rare_and_frequent_words_of_many_texts_are_counted(having: int) -> None:
     builder = WordTableBuilder()
     for number in range(100):
         builder.add_text(b"limit Limit limitLimit other" if number < having else b"other")
-    counted = builder.finish().count_keywords(find_keywords(Task("limit")))
+    counted = list_counts(builder.finish().count_keywords(find_keywords(Task("limit"))))
     assert counted == [dict.fromkeys(range(having), 4)]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from logist.errors import Damaged
 from logist.store import REPLACE_BELOW, JobDir
 from tests.loopback import Loopback, Received
+from tests.torture import crowd_workers
 from tests.torture.crowd_forks import Forks
 from tests.torture.crowd_ledger import CAP, play_round
 from tests.torture.crowd_steppers import LIMITS, append_one, told
@@ -319,6 +321,31 @@ def budget(run: Run) -> None:
     run.notes.append(f"{processes} processes, {min(totals)} to {max(totals)} of {CAP} used")
 
 
+def workers(run: Run) -> None:
+    """A job works on other machines while those, their couriers and the dispatcher are killed or stopped: nothing is paid twice."""
+    rounds, chance, ends = 200 if run.full else 3, run.random("workers"), Counter[str]()
+    with Forks(run.scratch / "errors") as forks:
+        for number in range(rounds):
+            place = run.scratch / "round"
+            end, problems = crowd_workers.play_round(place, forks, chance)
+            run.check(problems, f"round {number + 1}")
+            ends[end] += 1
+            shutil.rmtree(place)
+            if number % 20 == 19:
+                run.say(f"  {number + 1} of {rounds} rounds")
+    run.notes.append(", ".join(f"{count} {end}" for end, count in sorted(ends.items())))
+
+
+def shared_budget(run: Run) -> None:
+    """Many jobs on 8 workers have one budget: it is never exceeded, and every paid call is recorded and booked."""
+    jobs, calls = (1000, 900) if run.full else (12, 9)
+    with Forks(run.scratch / "errors") as forks:
+        count, problems = crowd_workers.play_budget(run.scratch / "project", forks, jobs, calls)
+    run.check(problems, f"{jobs} jobs")
+    run.count = jobs
+    run.notes.append(f"{count} of {calls} calls")
+
+
 CASES = (
     Case("winners", "revisions", 1000, winners),
     Case("storm", "kills", 500, storm),
@@ -326,4 +353,6 @@ CASES = (
     Case("slow-readers", "reads", 5, slow_readers),
     Case("waiters", "waiting steppers", 192, waiters),
     Case("budget", "rounds", 1000, budget),
+    Case("workers", "rounds", 200, workers),
+    Case("shared-budget", "jobs", 1000, shared_budget),
 )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.support import ROOT
 from tests.torture.suite import Case, Run, every_case, run_case
 
 ALIKE = {"disk-paid", "kill-given-up", "kill-undone", "pay-both", "pay-tools"}
@@ -25,3 +29,17 @@ def test_slice(part: str, case: Case, tmp_path: Path) -> None:
     if result.skipped:
         pytest.skip(result.skipped)
     assert result.checked > 0
+
+
+def test_the_script_keeps_the_directory_of_installed_programs_and_no_key(tmp_path: Path) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/torture", tmp_path / "scripts/torture")
+    for name, text in ((".venv/bin/python", "env"), ("scripts/environment", ":")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", "utf-8")
+        (tmp_path / name).chmod(0o755)
+    env = os.environ | {"LOGIST_AGENTS": "/some where", "OPENAI_API_KEY": "sk-1"}
+    command = [str(tmp_path / "scripts/torture"), "agents"]
+    shown = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+    assert "LOGIST_AGENTS=/some where" in shown.splitlines()
+    assert "OPENAI" not in shown

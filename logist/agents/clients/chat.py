@@ -24,8 +24,9 @@ _MICROCENTS_IN_DOLLAR = 100_000_000
 
 
 def build_url(base_url: str) -> str:
-    """Return the address of a request."""
-    return base_url if base_url.endswith("/chat/completions") else f"{base_url}/chat/completions"
+    """Return the address of a request; a query of the base stays at its end."""
+    base, mark, query = base_url.partition("?")
+    return f"{base.rstrip('/').removesuffix('/chat/completions')}/chat/completions{mark}{query}"
 
 
 def build_headers(api_key: str | None) -> dict[str, str]:

@@ -25,8 +25,9 @@ _CACHED: JsonObject = {"cache_control": {"type": "ephemeral"}}
 
 
 def build_url(base_url: str) -> str:
-    """Return the address of a request; the base may end with the version or not."""
-    return f"{base_url.removesuffix('/messages').removesuffix('/v1')}/v1/messages"
+    """Return the address of a request; the base may end with the version or not, and may have a query."""
+    base, mark, query = base_url.partition("?")
+    return f"{base.rstrip('/').removesuffix('/messages').removesuffix('/v1')}/v1/messages{mark}{query}"
 
 
 def build_headers(api_key: str | None) -> dict[str, str]:

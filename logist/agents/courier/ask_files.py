@@ -24,6 +24,7 @@ from logist.core.model import (
     Request,
     TransportError,
 )
+from logist.core.money.budgets import Cost
 from logist.core.text.surrogates import replace_surrogates
 from logist.quick_dataclass import dataclass
 from logist.quick_model import BaseModel, Field, ValidationError
@@ -57,6 +58,53 @@ ERRORS = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class AwayErrand:
+    """How an ask was sent to a worker on another machine: on disk before it is sent, so that it is never sent twice."""
+
+    number: int = 1
+    """How often the ask was sent, with this time: a model that was not finished is sent again, with its turns so far."""
+    cost_microcents: int | None = None
+    """What the worker may spend, and what is reserved; None: no limit. Like the three below, it is set before a worker is chosen."""
+    cost_tokens: int | None = None
+    cost_calls: int | None = None
+    limit: str = ""
+    """The budget, or the job above, of which this is all that was left; empty if there was more."""
+    kept: int = 0
+    """How many exchanges were complete before."""
+    ticket: str = ""
+    """Names the task; empty until it is sent."""
+    machine: str = ""
+    """Names the machine to which it was sent, and to no other."""
+    worker: str = ""
+    """The worker, as people know it."""
+    scheduler: str = ""
+    sent_at: str = ""
+    is_accepted: bool = False
+    """Whether what came back is on disk, so that the other files are complete."""
+
+    @classmethod
+    def read(cls, data: JsonObject | None) -> AwayErrand | None:
+        """Read what `data()` wrote. Raises TypeError for a field that this version doesn't know."""
+        return None if data is None else cls(**data)
+
+    def data(self) -> JsonObject:
+        """Return it as JSON without fields that have their default."""
+        return {
+            each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default
+        }
+
+    @property
+    def cost(self) -> Cost:
+        """What is reserved."""
+        return Cost(self.cost_microcents or 0, self.cost_tokens or 0, self.cost_calls or 0)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether a worker may be at work on it."""
+        return bool(self.ticket) and not self.is_accepted
+
+
+@dataclass(frozen=True, kw_only=True)
 class RecordedAsk(Ask):
     """What `1.request` holds: an ask, and what is needed to judge and record its answer without planning it again.
 
@@ -77,8 +125,15 @@ class RecordedAsk(Ask):
     spec: EffectiveSpec
     restored_from: str | None = None
     """For an ask that continues the turns of another: the checkpoint of the workspace before it was restored."""
+    errand: AwayErrand | None = None
+    """For an ask that is sent to a worker on another machine."""
     newer: JsonObject = field(default_factory=dict)
     """Fields that only a newer Logist knows."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether a worker on another machine may be at work on it."""
+        return self.errand is not None and self.errand.is_away
 
     @classmethod
     def read(cls, data: JsonObject) -> RecordedAsk:
@@ -118,6 +173,7 @@ class RecordedAsk(Ask):
             checkpoint_before=_text(data, "checkpoint_before"),
             spec=_spec(data),
             restored_from=_optional(data, "restored_from", str),
+            errand=AwayErrand.read(_optional(data, "errand", dict)),
             newer={name: value for name, value in data.items() if name not in known},
         )
 
@@ -154,6 +210,7 @@ class RecordedAsk(Ask):
             **({"longest_output_tokens": self.longest_output_tokens} if self.longest_output_tokens else {}),
             "spec": self.spec.model_dump(mode="json"),
             **({} if self.restored_from is None else {"restored_from": self.restored_from}),
+            **({} if self.errand is None else {"errand": self.errand.data()}),
             **self.newer,
         }
 
@@ -285,6 +342,8 @@ def _classify_exchanges(
     last: Exchange, ask: RecordedAsk, replies: list[Reply], exchanges: Sequence[Exchange]
 ) -> Collected:
     summed = _sum_replies(replies, exchanges) if replies else EMPTY
+    if is_away(exchanges):
+        return Collected("in_doubt", ask, _make_doubtful_reply(exchanges, summed))
     if has_gate(exchanges) and last.sent:
         # Whatever ended the run, what it has cost is recorded; the program can't continue where it was.
         return Collected("answered", ask, summed) if replies else _collect_cut_off_run(ask, exchanges)
@@ -313,9 +372,34 @@ def _classify_exchanges(
 
 
 def has_gate(exchanges: Sequence[Exchange]) -> bool:
-    """Whether these are the files of an agent program whose requests go through the gate."""
+    """Whether these are the files of an agent program whose requests go through the gate of this machine."""
     first = (exchanges[0].request if exchanges else None) or {}
-    return first.get("provider") is not None and first.get("agent", LITELLM) not in MODEL_AGENTS
+    return (
+        not is_away(exchanges)
+        and first.get("provider") is not None
+        and first.get("agent", LITELLM) not in MODEL_AGENTS
+    )
+
+
+def read_errand(exchanges: Sequence[Exchange]) -> AwayErrand | None:
+    """Return how these exchanges were sent to a worker; None if they were not, or can't be read."""
+    first = (exchanges[0].request if exchanges else None) or {}
+    try:
+        return AwayErrand.read(_optional(first, "errand", dict))
+    except TypeError:
+        return None
+
+
+def is_away(exchanges: Sequence[Exchange]) -> bool:
+    """Whether a worker on another machine may be at work on the ask."""
+    errand = read_errand(exchanges)
+    return errand is not None and errand.is_away
+
+
+def is_gate_lost(exchanges: Sequence[Exchange]) -> bool:
+    """Whether a program was started with a gate, and the log of its requests is gone: it is written before the start."""
+    was_started = has_gate(exchanges) and exchanges[-1].sent and exchanges[-1].response is None
+    return was_started and not (isinstance(exchanges, Exchanges) and exchanges.has_gate_log)
 
 
 def list_gate_requests(exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
@@ -332,10 +416,13 @@ def _collect_cut_off_run(ask: RecordedAsk, exchanges: Sequence[Exchange]) -> Col
     requests = list_gate_requests(exchanges)
     replies = [Reply.model_validate(each.response) for each in requests if each.response is not None]
     usages = [reply.usage for reply in replies]
-    is_doubtful = any(each.sent and each.response is None for each in requests)
+    is_lost = is_gate_lost(exchanges)
+    is_doubtful = is_lost or any(each.sent and each.response is None for each in requests)
     if is_doubtful:
         usages.append(booking.book_worst_case(read_reserved(exchanges)))
         message = "requests of the program were sent, but no answer was saved: they may have been billed"
+        if is_lost:
+            message = "the log of the program's requests is missing: they may have been billed"
     else:
         message = "the run was cut off; no request was open then, so its cost is known"
     reply = Reply(
@@ -407,8 +494,14 @@ def _make_doubtful_reply(exchanges: Sequence[Exchange], before: Reply) -> Reply:
 def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
     """Return the worst-case cost of an exchange in microcents, as recorded before the exchange was sent.
 
-    For a program with a gate, that of all requests that were sent and have no answer.
+    For a program with a gate, that of all requests that were sent and have no answer; without their log, all that the
+    program was allowed to spend. For an ask that a worker gets, all that it may spend.
     """
+    errand = read_errand(exchanges)
+    if errand is not None and not errand.is_accepted:
+        return errand.cost_microcents
+    if is_gate_lost(exchanges):
+        return (exchanges[0].request or {}).get("allowance_microcents")
     if has_gate(exchanges):
         requests = list_gate_requests(exchanges)
         return sum_reserved(each for each in requests if each.sent and each.response is None)

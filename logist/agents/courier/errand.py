@@ -114,7 +114,12 @@ class ProgramErrand:
             self._save_record(self._build_record(_make_failed_reply(f"{type(error).__name__}: {error}")))
 
     def _build_run(self) -> Run:
-        ask = self.ask
+        ask, environment, has_gate = self.ask, self.place.environment, self.ask.provider is not None
+        proxies = (
+            read_gate_proxies(environment, network=ask.work.network)
+            if has_gate
+            else read_proxies(environment)
+        )
         return Run(
             prompt=ask.request.prompt,
             workspace=self.place.workspace,
@@ -126,11 +131,9 @@ class ProgramErrand:
             name=self.job.id,
             role=ask.role,
             # With the gate, the program needs no limit of its own: it may use other prices, and stop too early.
-            allowance_microcents=ask.allowance_microcents if ask.provider is None else None,
-            path=self.place.environment.get("PATH", "/usr/bin:/bin"),
-            proxies=read_proxies(self.place.environment)
-            if ask.provider is None
-            else read_gate_proxies(self.place.environment, network=ask.work.network),
+            allowance_microcents=None if has_gate else ask.allowance_microcents,
+            path=environment.get("PATH", "/usr/bin:/bin"),
+            proxies=proxies,
         )
 
     def _open_gate(self, provider: Provider) -> GatedRun:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from threading import Condition, Event
+from typing import Any
 
 from logist.agents.clients.answers import ExchangeFailure, ModelAnswer
 from logist.agents.courier import booking, shared_limits
@@ -53,11 +54,15 @@ MOST_REFUSALS = 20
 """Refusals in a row after which the program is ended: it ignores them."""
 NOTHING = Usage()
 
+_Reserving = Future[BudgetRefusal | None]
+
 
 @dataclass
 class _OpenRequest:
     reserved_microcents: int | None
     """None: the price of the model is unknown."""
+    reserving: _Reserving | None
+    """Done when its reservation in the ledger is durable; None without a ledger."""
     is_sent: bool = False
     permit: Permit = field(default_factory=Permit)
     """Its place among the calls that the rate limits allow at once."""
@@ -109,6 +114,7 @@ class GateRecords:
         self.last_refusal: GateRefusal | None = None
         self._texts = RequestTexts(lambda text: redact(text, self.secrets))
         self._log = GateLog(self.folder)
+        self._reserver = ThreadPoolExecutor(1)
         self._settler = ThreadPoolExecutor(1)
         self._settling: list[Future[None]] = []
         self._is_settling_urgent = Event()
@@ -181,10 +187,15 @@ class GateRecords:
         with self._changed:
             if k not in self._open:
                 raise LogistError("the gate is closed: the request was not sent")
+            request = self._open[k]
             self._log.append(k, "sent", {})
-            self._open[k].is_sent = True
+            request.is_sent = True
             self.progress.report_request(k, self._sum_reserved())
+        # Both files are flushed at the same time, which takes about as long as one. If the power fails in between, there may be
+        # a request in doubt that has no reservation: it was never sent.
         self._log.flush()
+        if request.reserving is not None:
+            request.reserving.result()
 
     def end(self, k: int, end: GateEnd) -> None:
         """Record the end durably, and settle what it cost; nothing, if it was given up already."""
@@ -230,6 +241,7 @@ class GateRecords:
             self._log.close()
             self.wait_until_settled()
             self._settler.shutdown()
+            self._reserver.shutdown()
 
     def _refuse_early(self) -> GateRefusal | None:
         if self._closed:
@@ -257,13 +269,13 @@ class GateRecords:
             if fitted is None:
                 later = _Room(room.own, min((each.remaining_after_calls for each in shared), default=None))
                 return self._explain_limit(request, later.minus(spent))
-            refusal, fitted = self._reserve_in_ledger(request, fitted)
-            if refusal is not None:
-                if refusal.is_temporary:
-                    return f"{refusal.describe()}: calls that are running have reserved it"
-                self.budget = refusal.cap.budget
-                return self._end_run("budget", refusal.describe())
-            return self._record(request, fitted, build(fitted))
+            reserving, fitted = self._reserve_in_ledger(request, fitted)
+            if isinstance(reserving, BudgetRefusal):
+                if reserving.is_temporary:
+                    return f"{reserving.describe()}: calls that are running have reserved it"
+                self.budget = reserving.cap.budget
+                return self._end_run("budget", reserving.describe())
+            return self._record(request, fitted, build(fitted), reserving)
 
     def _fit(self, request: GateRequest, room: int | None) -> int | None:
         """Return how long the answer may be, in tokens; None if the request doesn't fit into the room."""
@@ -292,27 +304,48 @@ class GateRecords:
         self._changed.notify_all()
         return self.refusal
 
-    def _reserve_in_ledger(self, request: GateRequest, fitted: int) -> tuple[BudgetRefusal | None, int]:
+    def _reserve_in_ledger(
+        self, request: GateRequest, fitted: int
+    ) -> tuple[_Reserving | BudgetRefusal | None, int]:
         """Reserve the request in the ledger, with a shorter answer if that is necessary; return its length, too."""
-        ledger, call = self.ledger, name_gate_call(self.count + 1)
+        ledger = self.ledger
         if ledger is None:
             return None, fitted
-        refusal = ledger.reserve_cost(call, self._bound_cost(request, fitted))
-        if refusal is not None and self._settling:  # calls that have ended may still have their reservation
-            self.wait_until_settled()
-            refusal = ledger.reserve_cost(call, self._bound_cost(request, fitted))
-        if refusal is None or refusal.cap.microcents is None:
-            return refusal, fitted
-        shorter = self._fit(request, ledger.find_room(call))
+        reserving = self._begin_reservation(ledger, self._bound_cost(request, fitted))
+        if isinstance(reserving, BudgetRefusal) and self._settling:
+            self.wait_until_settled()  # calls that have ended may still have their reservation
+            reserving = self._begin_reservation(ledger, self._bound_cost(request, fitted))
+        if not isinstance(reserving, BudgetRefusal) or reserving.cap.microcents is None:
+            return reserving, fitted
+        shorter = self._fit(request, ledger.find_room(name_gate_call(self.count + 1)))
         if shorter is None or shorter >= fitted:
-            return refusal, fitted
-        return ledger.reserve_cost(call, self._bound_cost(request, shorter)), shorter
+            return reserving, fitted
+        return self._begin_reservation(ledger, self._bound_cost(request, shorter)), shorter
+
+    def _begin_reservation(self, ledger: ExchangeLedger, cost: Cost) -> _Reserving | BudgetRefusal:
+        """Write the reservation of the next request; return what is done when it is durable, or the limit that it exceeds.
+
+        Another thread flushes it: meanwhile, the request is recorded.
+        """
+        written = Future[None]()
+        reserving = self._reserver.submit(
+            ledger.reserve_cost,
+            name_gate_call(self.count + 1),
+            cost,
+            on_written=lambda: written.set_result(None),
+        )
+        either: tuple[Future[Any], ...] = (written, reserving)
+        wait(either, return_when=FIRST_COMPLETED)
+        refusal = reserving.result() if reserving.done() else None
+        return reserving if refusal is None else refusal
 
     def _bound_cost(self, request: GateRequest, most: int) -> Cost:
         highest = money.compute_highest_cost(self.ask.model, request.input_tokens, most)
         return Cost(highest or 0, request.input_tokens + most, 1)
 
-    def _record(self, request: GateRequest, fitted: int, body: bytes) -> Admission:
+    def _record(
+        self, request: GateRequest, fitted: int, body: bytes, reserving: _Reserving | None
+    ) -> Admission:
         k = self.count + 1
         reserved = money.compute_highest_cost(self.ask.model, request.input_tokens, fitted)
         record = {
@@ -325,7 +358,7 @@ class GateRecords:
         # Not flushed yet: other jobs of the family see it now, and nothing is sent before `mark_sent`.
         self._log.append(k, "request", record)
         self.count, self.refusals_in_a_row = k, 0
-        self._open[k] = _OpenRequest(reserved)
+        self._open[k] = _OpenRequest(reserved, reserving)
         return Admission(k, fitted, self.folder / f"{k}.stream")
 
     def _save_end(self, k: int, end: GateEnd) -> Reply:

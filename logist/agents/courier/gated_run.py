@@ -49,8 +49,8 @@ class GatedRun:
         return self.gate.fault is not None or self.records.refusals_in_a_row >= MOST_REFUSALS
 
     def close(self, seconds: float, is_stopped: Callable[[], bool]) -> None:
-        """Wait for answers that are still arriving, and close the gate."""
-        self.records.wait_until_idle(seconds, is_stopped)
+        """Wait for answers that are still arriving, and close the gate; not long if it can't record them."""
+        self.records.wait_until_idle(seconds, lambda: is_stopped() or self.gate.fault is not None)
         self.gate.close()
         self.records.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from logist.timestamps import find_local_day, format_utc
 CallName = int | str
 """The number of an exchange, or the name of a request that went through the gate: see `name_gate_call`."""
 _GATE_CALL = "gate-"
+_ERRAND = "errand-"
 SHORT_PAUSE = 5.0
 """Seconds until the next try if only the reservations of running calls prevent a call."""
 
@@ -90,11 +91,17 @@ class ExchangeLedger:
         tokens = bound_tokens(sending) if sending is not None and counts_tokens else 0
         return self.reserve_cost(k, Cost(microcents or 0, tokens, 1), at)
 
-    def reserve_cost(self, k: CallName, cost: Cost, at: float | None = None) -> BudgetRefusal | None:
-        """Reserve the highest possible cost of exchange `k`, durably; return the limit that doesn't allow it."""
+    def reserve_cost(
+        self, k: CallName, cost: Cost, at: float | None = None, on_written: Callable[[], None] = lambda: None
+    ) -> BudgetRefusal | None:
+        """Reserve the highest possible cost of exchange `k`, durably; return the limit that doesn't allow it.
+
+        `on_written`: called when only the flush is left.
+        """
         now = time.time() if at is None else at
         call = self.build_call(k, now)
-        return Ledger(self.folder).reserve(call, cost, list_caps(self.budgets, call), format_utc(now))
+        caps = list_caps(self.budgets, call)
+        return Ledger(self.folder).reserve(call, cost, caps, format_utc(now), on_written)
 
     def find_room(self, k: CallName) -> int | None:
         """Return how much exchange `k` may cost, in microcents; None if no budget limits money."""
@@ -154,6 +161,17 @@ def name_call(ask_id: str, k: CallName) -> str:
 def name_gate_call(k: int) -> str:
     """Return the name of request `k` of an agent program; other exchanges have a number."""
     return f"{_GATE_CALL}{k}"
+
+
+def name_errand(number: int) -> str:
+    """Return the name of all exchanges together of one sending of an ask to a worker on another machine."""
+    return f"{_ERRAND}{number}"
+
+
+def parse_errand(name: str) -> int | None:
+    """Return the number that `name_errand` got; None for an exchange of another kind."""
+    number = name.removeprefix(_ERRAND)
+    return int(number) if number != name and number.isdecimal() else None
 
 
 def parse_gate_call(name: str) -> int | None:

@@ -250,7 +250,9 @@ def _sum_in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
             Usage.model_validate(each.response["usage"]) for each in billed if each.response is not None
         ]
         reserved = ask_files.read_reserved(calls) if calls[-1].response is None else 0
-        if has_open_gate and is_at_work:  # it may send the others at any time
+        if (
+            has_open_gate and is_at_work and not ask_files.is_gate_lost(calls)
+        ):  # it may send the others at any time
             reserved = ask_files.sum_reserved(each for each in calls.gate if each.response is None)
         spent = fold.usage_microcents(booking.sum_usages(answered)) if answered else 0
         worst = totals.make_totals(spent + int(reserved or 0), runs=1)

@@ -53,6 +53,17 @@ _OWN_TOOLS: dict[Format, frozenset[str]] = {
 }
 """Tools that the program runs, by type. What the provider runs may be billed per use."""
 _ANTHROPIC_TOOLS = re.compile(r"(bash|text_editor|computer|memory)_\d{8}\Z")
+_HOST_LIMITS = frozenset(
+    {
+        "allow_fallbacks",
+        "data_collection",
+        "enforce_distillable_text",
+        "max_price",
+        "require_parameters",
+        "zdr",
+    }
+)
+"""What a request may say in OpenRouter's `provider`: it leaves out hosts, and chooses none."""
 _CHEAP_TIERS = frozenset({"auto", "default", "flex", "standard", "standard_only", "batch"})
 _LIMITS: dict[Format, tuple[str, ...]] = {
     "chat": ("max_tokens", "max_completion_tokens"),
@@ -102,6 +113,7 @@ class PaidRequest:
         _check_fields(target.format, self._body)
         _check_tools(target.format, self._body)
         self._shorten_caching()
+        self._choose_usual_tier()
         if target.format == "chat" and self.stream:
             self._ask_for_usage()
         self.max_output_tokens = self._read_limit()
@@ -133,6 +145,18 @@ class PaidRequest:
     def measure(self) -> int:
         """Return how many bytes are forwarded, as the program asked for them."""
         return len(self.build(self.max_output_tokens))
+
+    def _choose_usual_tier(self) -> None:
+        """Ask OpenAI for the usual prices: without a tier, or with `auto`, it uses that of the settings of the account, which may
+        cost more.
+        """
+        assert self.ask.provider is not None
+        if self.target.format not in ("chat", "responses") or self.ask.provider.name != "openai":
+            return
+        tier = self._body.get("service_tier")
+        # A server that imitates OpenAI may not know the field.
+        if tier == "auto" or (tier is None and self.ask.model.endpoint is None):
+            self._body["service_tier"] = "default"
 
     def _check_model(self) -> None:
         assert self.ask.provider is not None
@@ -254,11 +278,21 @@ def _check_fields(form: Format, body: JsonObject) -> None:
     tier = body.get("service_tier", body.get("serviceTier"))
     if tier is not None and tier not in _CHEAP_TIERS:
         raise RequestRefused("`service_tier` is not possible here: the price is another one")
+    if _chooses_host(body.get("provider")):
+        raise RequestRefused("`provider` can't choose hosts here: other hosts of the model have other prices")
     management = body.get("context_management")
     if form == "messages" and management is not None and "compact" in json.dumps(management):
         raise RequestRefused(
             f"`context_management` is not possible here: {_REFUSED_FIELDS['responses']['context_management']}"
         )
+
+
+def _chooses_host(provider: Any) -> bool:
+    """Whether a request says which hosts of a model may answer, by what matters more than their price."""
+    if not isinstance(provider, dict):
+        return bool(provider)
+    wishes = {name: value for name, value in provider.items() if name not in _HOST_LIMITS and value}
+    return bool(wishes) and wishes != {"sort": "price"}
 
 
 def _check_tools(form: Format, body: JsonObject) -> None:

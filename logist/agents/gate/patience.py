@@ -1,4 +1,4 @@
-"""Limits how long the gate waits for a server that has sent all of an answer, but doesn't end it."""
+"""Limits how long the gate waits for the other side of a connection."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
 
-SECONDS = 1.0
 _LOOK_SECONDS = 0.5
 
 
 class Patience:
     """Shuts down connections that are waited for too long.
 
-    One thread for all of them: to start one for each answer would take longer than most servers need.
+    One thread for all of them: to start one for each time would take longer than most servers need.
     """
 
     def __init__(self) -> None:
@@ -25,10 +24,10 @@ class Patience:
         Thread(target=self._watch, daemon=True).start()
 
     @contextmanager
-    def limit(self, connection: socket.socket) -> Iterator[None]:
-        """Shut the connection down if the block takes longer than a second or two."""
+    def limit(self, connection: socket.socket, seconds: float) -> Iterator[None]:
+        """Shut the connection down if the block takes longer, by up to a second."""
         with self._lock:
-            self._ends[connection] = time.monotonic() + SECONDS
+            self._ends[connection] = time.monotonic() + seconds
         try:
             yield
         finally:

@@ -33,6 +33,8 @@ LARGE_REQUEST = 1 << 20
 """Bytes from which requests are read one after the other, to limit memory."""
 IDLE_SECONDS = 300.0
 """Seconds that a program may be silent, or not read."""
+HEAD_SECONDS = 5.0
+"""Seconds for the head of a request, from its first line on: until then, anyone on this machine may have sent it."""
 _PASSED_QUERY = compile_on_use(r"alt=(sse|json)|beta=true|api-version=[\w.-]+")
 LINGER_SECONDS = 2.0
 """Seconds in which a program can read a refusal before its connection is closed, although it still sends."""
@@ -66,8 +68,8 @@ class ProgramConnection(BaseHTTPRequestHandler):
 
     def parse_request(self) -> bool:
         """Read the head of a request that has begun to arrive."""
-        self.gate.set_idle(self.request, is_idle=False)
-        return super().parse_request()
+        with self.gate.patience.limit(self.request, HEAD_SECONDS):
+            return super().parse_request()
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
@@ -150,6 +152,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
 
     def _check_token(self, form: Format) -> bool:
         if self._has_token():
+            self.gate.set_idle(self.request, is_idle=False)
             return True
         message = "this address is only for the program that Logist has started"
         self._refuse_early(refusals.UNAUTHORIZED, message, form)
@@ -295,7 +298,7 @@ class ProgramConnection(BaseHTTPRequestHandler):
         if self._is_gone:
             return
         try:
-            self.wfile.write(data)
+            self.connection.sendall(data)
         except OSError:  # it has hung up, or doesn't read; the answer is still read to its end
             self._is_gone = self.close_connection = True
 

@@ -68,7 +68,7 @@ class SpendGate:
         """The port of the address."""
         self._token = token.encode()
         self._client = _create_client(ask.provider.base_url)
-        self._patience = Patience()
+        self.patience = Patience()
         self._listeners: list[socket.socket] = []
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
         self.large_requests = Lock()
@@ -79,7 +79,7 @@ class SpendGate:
         self._exchanges: set[PaidExchange] = set()
         self._open: set[socket.socket] = set()
         self._idle: dict[socket.socket, None] = {}
-        """Connections between two requests, the longest idle first."""
+        """Connections that have no request with the token, the longest idle first."""
         self._is_closed = False
 
     def start(self) -> str:
@@ -130,7 +130,7 @@ class SpendGate:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._client.close()
-        self._patience.end()
+        self.patience.end()
 
     def is_closed(self) -> bool:
         """Whether the run has ended."""
@@ -189,7 +189,7 @@ class SpendGate:
                 self.refuse(paid.target.format, refusal, program)
                 return
             exchange = PaidExchange(
-                paid, admission, self.recorder, url, headers, self.api_key, self.deadline, self._patience
+                paid, admission, self.recorder, url, headers, self.api_key, self.deadline, self.patience
             )
             with self._lock:
                 if self._is_closed:
@@ -298,14 +298,17 @@ class SpendGate:
             Thread(target=self._serve, args=(connection, peer), daemon=True).start()
 
     def set_idle(self, connection: socket.socket, *, is_idle: bool) -> None:
-        """Note that a connection waits for its next request, or doesn't any more."""
+        """Note that a connection waits for its next request, or has one with the token."""
         with self._lock:
             self._idle.pop(connection, None)
             if is_idle:
                 self._idle[connection] = None
 
     def _acquire_place(self) -> bool:
-        """Take one of the places for connections, if need be that of the longest idle one: programs may forget to close them."""
+        """Take one of the places for connections, if need be that of the longest idle one.
+
+        Programs may forget to close connections, and other users of the machine can open as many as they like.
+        """
         if self._connections.acquire(blocking=False):
             return True
         with self._lock:

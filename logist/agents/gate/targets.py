@@ -71,7 +71,7 @@ def build_url(base_url: str, target: RequestTarget, model: str, path: str, query
     """Return the address at the provider; None if the path is not one of the provider's.
 
     Programs add the version to an address, or remove it. Nothing else of the path is the program's choice, so it can't
-    reach other parts of a server that several programs use.
+    reach other parts of a server that several programs use. What the query of the base sets, that of the program can't.
     """
     base = urlsplit(base_url)
     own_path = base.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/messages")
@@ -82,4 +82,9 @@ def build_url(base_url: str, target: RequestTarget, model: str, path: str, query
     end = path.removeprefix(target.prefix)
     if target.model:
         end = f"/models/{model}:{end.rpartition(':')[2]}"
-    return f"{base.scheme}://{base.netloc}{target.prefix}{end}" + (f"?{query}" if query else "")
+    own = base.query.split("&") if base.query else []
+    names = {part.partition("=")[0] for part in own}
+    more = [part for part in query.split("&") if part and part.partition("=")[0] not in names]
+    return f"{base.scheme}://{base.netloc}{target.prefix}{end}" + (
+        "?" + "&".join(own + more) if own or more else ""
+    )

@@ -16,6 +16,7 @@ import click
 from logist import __version__, event_log
 from logist.cli.options import (
     Amount,
+    StatusChoice,
     agent_option,
     choose_provider_wait,
     jobs_dir_option,
@@ -25,10 +26,11 @@ from logist.cli.options import (
     quiet_option,
     refuse_empty,
 )
+from logist.cli.run_workers import choose_engine, engine_options, join_cluster
 from logist.cli.shell_values import complete_file, complete_tag
 from logist.cli.show import job_rows, render, run_table
 from logist.cli.show.output import Diagnostic, Output
-from logist.cli.show.run_display import RunDisplay, list_warnings, make_diagnostic
+from logist.cli.show.run_display import JobEnd, RunDisplay
 from logist.cli.stops import report_upgrade, stop_on_signals, survive_hangup
 from logist.config.environment import Environment
 from logist.core.money.amounts import format_money, split_cents
@@ -37,8 +39,11 @@ from logist.errors import InvalidFile, LogistError, Refused, UsageError
 from logist.event_log import events
 from logist.lazy_modules import load_all
 from logist.quick_tuple import NamedTuple
+from logist.store.job_index import JobFilter
 from logist.store.listing import list_job_ids
 from logist.store.run_records import (
+    BUSY,
+    ERROR,
     EndReason,
     RunEnd,
     RunRecorder,
@@ -72,8 +77,10 @@ seconds."""
     "--parallel",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Number of jobs to run at the same time  [default: max_concurrent_agents]",
+    help="Number of jobs to run at the same time  [default: max_concurrent_agents; with --on, as many as the workers have "
+    "threads]",
 )
+@engine_options
 @click.option(
     "--watch", is_flag=True, help="Run until stopped: look for ready jobs every poll_interval_seconds."
 )
@@ -115,7 +122,7 @@ seconds."""
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice(READY_STATUSES, case_sensitive=False),
+    type=StatusChoice(READY_STATUSES),
     metavar="STATUS",
     help="Begin only jobs in this status: PENDING or REVIEW_REQUIRED; repeatable.",
 )
@@ -129,6 +136,8 @@ seconds."""
 def run(
     environment: Environment,
     parallel: int | None,
+    on: str | None,
+    scheduler: str | None,
     watch: bool,
     heartbeat: str | None,
     max_cost: float | None,
@@ -172,6 +181,9 @@ def run(
     If a budget is used up, its jobs wait until it is raised or its period ends, and the run ends with exit code 7, or, with
     --watch, continues then.
 
+    With --on, the agents, tools and checks of jobs run on the workers of a cluster. The jobs, their locks and the budgets stay
+    on this machine.
+
     With --watch, a job whose provider fails (no key, key or request refused) or whose setup fails is skipped for 12
     rounds, then for twice as many, up to an hour, or until its state changes.
 
@@ -191,8 +203,9 @@ def run(
     if until is not None and find_next_time(0.0, until) is None:
         fix = "use HH:MM, such as 07:00 or 23:30"
         raise UsageError(f"not a time of the day: {until!r}", where="--until", fix=fix)
+    engine = choose_engine(on, scheduler)
     installed = InstalledFiles()
-    couriers = early_couriers.begin_to_load(environment, jobs_dir, agent)
+    couriers = None if engine else early_couriers.begin_to_load(environment, jobs_dir, agent)
     from logist.cli import context
     from logist.cli.show.agent_progress import show_progress_of
     from logist.core.money.amounts import to_microcents
@@ -217,6 +230,12 @@ def run(
     )
     selection = RunSelection(tag=tag, statuses=frozenset(statuses), most_jobs=max_jobs)
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
+    if engine is not None:
+        workers, parallel = join_cluster(project, engine, parallel)
+        project = replace(project, workers=workers)
+        from logist.jobs.turn.late_results import collect_late_results
+
+        collect_late_results(project)
     parallel = parallel or project.settings.max_concurrent_agents
     if event_log.is_on():
         event_log.report(events.RunBegun(str(project.jobs_dir), parallel, watch))
@@ -227,6 +246,8 @@ def run(
         with _write_heartbeat(project, heartbeat) as display.heartbeat, render.print_times():
             _report_limits(project)
             is_short = _run_rounds(project, parallel, watch, display, choice, selection)
+            if (loss := project.find_cluster_loss()) is not None and not project.stopping():
+                raise loss
     except LogistError as error:
         display.end(EndReason.ERROR, error.exit_code, error=error.message)
         raise
@@ -323,7 +344,9 @@ def _end_run(
     from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind, list_left_jobs
     from logist.jobs.step_job import AT_A_LIMIT
 
-    counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
+    counted = [
+        end.exit_code for job, end in display.ended.items() if not is_left_behind(project, job, end.parent)
+    ]
     # A stopped run is incomplete, so it lists no waiting jobs; a watch ends by a signal, at its limit, or after an upgrade.
     upgrade = report_upgrade(project)
     is_interrupted = bool(project.stopping() or upgrade)
@@ -348,14 +371,18 @@ def _end_run(
     ended = display.end(why, code, left=left)
     if event_log.is_on():
         display.report_waiting(held if is_interrupted else find_held_up_jobs(project))
-        event_log.report(events.RunEnded(ended.jobs, display.steps.total(), code))
-    printed = [each for end in display.ended.values() for each in list_warnings(end)] if as_json else []
+        event_log.report(events.RunEnded(ended.jobs, display.steps, code))
+    printed = [each for end in display.ended.values() for each in end.warnings] if as_json else []
     last = _count_ends(display, held, is_stopped=is_interrupted)
-    summary = run_table.RunSummary(environment, list(display.worked.values()), display.run_id, ended, last)
+    codes = {job: end.exit_code if end else 0 for job, end in display.begun.items()}
+    chosen = run_table.choose_listed(codes)
+    worked = {each.job: each for each in display.read_work(codes if as_json else chosen)}
+    rows = [worked[job] for job in chosen if job in worked]
+    summary = run_table.RunSummary(environment, rows, len(codes), display.run_id, ended, last)
     below = held if as_json else [each for each in held if each.job_id not in summary.listed_jobs]
     listed = below if as_json else below[:LISTED]
     return Output(
-        _build_data(display, ended, waiting, is_interrupted=is_interrupted),
+        _build_data(display, worked, ended, waiting, is_interrupted=is_interrupted),
         summary.lines,
         (
             *upgrade,
@@ -364,7 +391,7 @@ def _end_run(
             *_note_more(below, listed),
             *_warn_left(why, left),
             *_note_other_runs(display.left_to_others),
-            *_note_no_jobs(project, list(display.ended) or held),
+            *_note_no_jobs(project, selection, list(display.ended) or held),
         ),
         code,
         table=summary.table,
@@ -403,11 +430,25 @@ def _warn_waiting(held: HeldUp) -> Diagnostic:
     return Diagnostic("warning", "waiting", held.waits, held.job_id, held.next_command)
 
 
-def _note_no_jobs(project: ProjectContext, handled: Sequence[object]) -> tuple[Diagnostic, ...]:
-    """Name the directory if it has no jobs: it may be the wrong one."""
-    if handled or list_job_ids(str(project.jobs_dir)):
+def _note_no_jobs(
+    project: ProjectContext, selection: RunSelection, handled: Sequence[object]
+) -> tuple[Diagnostic, ...]:
+    """Name the directory if it has no jobs: it may be the wrong one. Name a tag that no job has: it may be misspelled."""
+    if handled:
         return ()
-    return job_rows.note_no_jobs(str(project.jobs_dir))
+    if not list_job_ids(str(project.jobs_dir)):
+        return job_rows.note_no_jobs(str(project.jobs_dir))
+    if selection.tag is not None and _is_selection_empty(project, JobFilter(tag=selection.tag)):
+        message = f"no job has the tag {selection.tag}"
+    elif selection.statuses and _is_selection_empty(project, JobFilter(statuses=selection.statuses)):
+        message = f"no job is {' or '.join(sorted(selection.statuses))}"
+    else:
+        return ()
+    return (Diagnostic("warning", "none_selected", message, None, "to see all jobs: logist job list"),)
+
+
+def _is_selection_empty(project: ProjectContext, wanted: JobFilter) -> bool:
+    return job_rows.read_listing(str(project.jobs_dir), wanted, limit=1).is_empty
 
 
 def _note_more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ...]:
@@ -558,7 +599,12 @@ def _wait_for_next_round(project: ProjectContext) -> None:
 
 
 def _build_data(
-    display: RunDisplay, ended: RunEnd, waiting: list[dict[str, Any]], *, is_interrupted: bool
+    display: RunDisplay,
+    worked: dict[str, WorkedJob],
+    ended: RunEnd,
+    waiting: list[dict[str, Any]],
+    *,
+    is_interrupted: bool,
 ) -> dict[str, Any]:
     cents, fraction = split_cents(ended.cost_microcents)
     return {
@@ -568,20 +614,21 @@ def _build_data(
         "cost_cents": cents,
         "cost_microcents": fraction,
         "seconds": ended.seconds,
-        "jobs": [_build_row(end, display.worked[end.job_id]) for end in display.ended.values()],
+        "jobs": [
+            _build_row(end, worked.get(job) or WorkedJob(job, "", None)) for job, end in display.ended.items()
+        ],
         "waiting": waiting,
         "interrupted": is_interrupted,
     }
 
 
-def _build_row(ended: EndedJob, worked: WorkedJob) -> dict[str, Any]:
-    error, result = ended.error, ended.result
+def _build_row(end: JobEnd, worked: WorkedJob) -> dict[str, Any]:
     return {
         **run_table.build_job_row(worked),
-        "status": result.state.status.value if result else None,
-        "exit_code": ended.exit_code,
-        "next_command": result.next_command if result else None,
-        "error": make_diagnostic(error)._asdict() if error else None,
+        "status": None if end.status in (ERROR, BUSY) else end.status,
+        "exit_code": end.exit_code,
+        "next_command": end.next_command,
+        "error": end.error._asdict() if end.error else None,
     }
 
 
@@ -591,15 +638,12 @@ def _count_ends(display: RunDisplay, held: list[HeldUp], *, is_stopped: bool) ->
         return "stopped before a job was run"
     if not display.ended:
         return f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"
-    ends = Counter(
-        end.result.state.status.value if end.result else "error" if end.error else "busy"
-        for end in display.ended.values()
-    )
+    ends = Counter(end.status for end in display.ended.values())
     counted = ", ".join(
-        f"{count} {'errors' if status == 'error' and count > 1 else status}"
+        f"{count:,} {'errors' if status == ERROR and count > 1 else status}"
         for status, count in sorted(ends.items())
     )
-    return f"jobs: {len(display.ended)} ({counted})"
+    return f"jobs: {len(display.ended):,} ({counted})"
 
 
 def _warn_left(why: EndReason, left: int) -> tuple[Diagnostic, ...]:

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from logist.cli.show.output import Command, Line, StyledText
 from logist.core.answer import findings
 from logist.core.answer.failed_calls import FailedCall, list_failed_calls
 from logist.core.answer.questions import is_question
+from logist.core.money.amounts import format_cents
 from logist.core.text.counts import format_count
+from logist.regular_files import read_regular
 from logist.store.transcripts import read_transcript, transcript_name
 
 OUTPUT_LINES = 20
@@ -33,11 +37,27 @@ def read_command(stuck_kind: str | None, job: str, sequence: int | None) -> str 
     return f"logist job history --job {job} --raw {sequence}"
 
 
-def poststep_command(stuck_kind: str | None, job: str) -> str | None:
-    """Return the command that answers by hand; None if the job accepts no answer."""
-    return (
-        f"logist job poststep --job {job} --response-file FILE" if stuck_kind in _ANSWERED_BY_HAND else None
-    )
+def poststep_command(stuck_kind: str | None, job: str, folder: str | None = None) -> str | None:
+    """Return the command that answers by hand; None if the job accepts no answer.
+
+    `folder`: the directory of the job, which may have a late answer of a worker that was in doubt.
+    """
+    if stuck_kind not in _ANSWERED_BY_HAND:
+        return None
+    late = _find_late_answer(os.path.join(folder, "logs")) if folder and stuck_kind == "in_doubt" else None
+    return f"logist job poststep --job {job} --response-file {late or 'FILE'}"
+
+
+def _find_late_answer(logs: str) -> str | None:
+    """Return the last late answer, and its cost, as options of `job poststep`; None if there is none."""
+    late = []
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        names = [name for name in os.listdir(logs) if name.startswith("late-") and name.endswith(".json")]
+        for name in names:
+            kept = json.loads(read_regular(os.path.join(logs, name), 1 << 16))
+            text = shlex.quote(os.path.join(logs, name.removesuffix("json") + "txt"))
+            late.append((kept["sequence"], f"{text} --charge {format_cents(kept['cost_microcents'])}"))
+    return max(late)[1] if late else None
 
 
 def command_lines(read: str | None, by_hand: str | None, indent: str = "  ") -> Iterator[Line]:

@@ -90,6 +90,18 @@ def read_provider_wait(folder: str, state: State) -> ProviderWait | None:
     return read_wait(folder, state.get("revision"))
 
 
+def read_errand(folder: str) -> dict[str, str] | None:
+    """Return which worker on another machine has the call of a job: `worker`, `scheduler`, `sent_at`; None if none has."""
+    try:
+        request = json.loads(read_regular(f"{folder}/inflight/1.request", 1 << 26))
+        errand = request["errand"]
+        if not errand.get("ticket") or errand.get("is_accepted"):
+            return None
+        return {name: str(errand[name]) for name in ("worker", "scheduler", "sent_at")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
 def build_unknown_row(job_id: str, next_command: str = REBUILD) -> dict[str, Any]:
     """Return the row of a job whose state can't be read."""
     empty = dict.fromkeys(

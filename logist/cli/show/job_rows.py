@@ -17,8 +17,8 @@ from logist.errors import Damaged, LogistError
 from logist.formats import UPGRADE
 from logist.jobs.base.predecessors import examine_predecessor, find_unmet
 from logist.quick_tuple import NamedTuple
-from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex, JobOrder
-from logist.store.listing import REBUILD, Glance, read_glances
+from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex, JobOrder, LevelPlace
+from logist.store.listing import REBUILD, Glance, list_job_ids, read_glances
 
 DEEPEST = 10
 """Levels of parent jobs to follow. Logist creates at most 5; files from another tool may have more, or a loop."""
@@ -70,10 +70,34 @@ def read_listing(
 def _read_indexed_listing(
     index: JobIndex, folder: str, wanted: JobFilter, order: JobOrder, limit: int | None, *, refresh: bool
 ) -> JobListing:
-    if refresh or (wanted.is_empty and limit is None) or not index.is_complete():
+    is_refreshed = refresh or (wanted.is_empty and limit is None) or not index.is_complete()
+    if is_refreshed:
         index.refresh(with_texts=refresh and wanted.text is not None)
-    else:
-        index.refresh_some(index.list_ids(wanted, order if limit else None, limit))
+    found = _find_jobs(index, folder, wanted, order, limit)
+    if not is_refreshed and index.refresh_some(each for each in found.ids if each not in found.unsettled):
+        found = _find_jobs(index, folder, wanted, order, limit)
+    unsettled, rows, problems, waits, ids = found
+    texts = _iter_texts(_HeldRows(index, folder, unsettled).read, _encode_row, folder, ids, rows)
+    cells = _iter_texts(index.read_cells, lambda row: json.dumps(_list_cells(row)), folder, ids, rows)
+    shown_waits = [(each, waits[each]) for each in (ids if waits else ()) if each in waits and each in rows]
+    return JobListing(EncodedRows(texts), not ids, problems, shown_waits, lambda: decode_texts(cells))
+
+
+class _FoundJobs(NamedTuple):
+    """The jobs that a listing shows, and what was read from the files of those that are not settled."""
+
+    unsettled: set[str]
+    rows: dict[str, Row]
+    """Those of the jobs that are not settled, and pass the filter."""
+    problems: tuple[Diagnostic, ...]
+    waits: dict[str, str]
+    ids: list[str]
+    """All jobs, in order."""
+
+
+def _find_jobs(
+    index: JobIndex, folder: str, wanted: JobFilter, order: JobOrder, limit: int | None
+) -> _FoundJobs:
     if order.has_levels:
         unsettled, top, children = index.list_places(wanted, limit)
         settled = [*top, *children]
@@ -83,17 +107,25 @@ def _read_indexed_listing(
     read, problems, waits = read_job_rows(folder, existing)
     rows = {row["id"]: row for row in read if _is_shown(folder, row, wanted)}
     if order.has_levels:
+        places = [(row["rank"], row["created_at"], row["id"], row["parent"]) for row in rows.values()]
+        if limit is not None:
+            settled += _list_missing_parents(index, wanted, [*settled, *places])
+            settled = list({place[2]: place for place in settled}.values())
         if unsettled:
             settled = [each for each in settled if each[2] not in unsettled]
-        places = [(row["rank"], row["created_at"], row["id"], row["parent"]) for row in rows.values()]
         ids = _sort_places([*settled, *places])[:limit]
     else:
         values = [each for each in values if each[2] not in unsettled]
         ids = order.sort([*values, *(_build_value(order, row) for row in rows.values())])[:limit]
-    texts = _iter_texts(_HeldRows(index, folder, unsettled).read, _encode_row, folder, ids, rows)
-    cells = _iter_texts(index.read_cells, lambda row: json.dumps(_list_cells(row)), folder, ids, rows)
-    shown_waits = [(each, waits[each]) for each in (ids if waits else ()) if each in waits and each in rows]
-    return JobListing(EncodedRows(texts), not ids, problems, shown_waits, lambda: decode_texts(cells))
+    return _FoundJobs(unsettled, rows, problems, waits, ids)
+
+
+def _list_missing_parents(index: JobIndex, wanted: JobFilter, places: list[LevelPlace]) -> list[LevelPlace]:
+    """Return the places of the jobs above these that are not among them: without those, child jobs would be sorted as if
+    they had no parent.
+    """
+    above = {parent for *_, parent in places if parent is not None} - {place[2] for place in places}
+    return index.list_above(above, wanted) if above else []
 
 
 class _HeldRows:
@@ -163,7 +195,7 @@ def _list_cells(row: Row) -> tuple[str, ...]:
     return (row["id"], row["status"], "", "", "") if row["status"] == glance.UNKNOWN else build_job_cells(row)
 
 
-def _sort_places(places: list[tuple[int, str, str, str | None]]) -> list[str]:
+def _sort_places(places: list[LevelPlace]) -> list[str]:
     """Return the ids in the order of `sort_rows`."""
     if all(place[3] is None for place in places):
         places.sort(key=itemgetter(0, 1, 2))
@@ -268,6 +300,14 @@ def _is_held(folder: str, seen: Glance) -> bool:
     from logist.store import JobDir
 
     return JobDir(Path(folder, seen.id), seen.id).find_lock_holder() is not None
+
+
+def count_jobs(folder: str) -> int:
+    """Return the number of jobs, with the index if there is one: it may not know what was changed without Logist."""
+    with suppress(IndexUnusable):
+        if (index := JobIndex.open(folder)) is not None and index.is_complete():
+            return index.count_jobs()
+    return len(list_job_ids(folder))
 
 
 def note_no_jobs(folder: str) -> tuple[Diagnostic, ...]:

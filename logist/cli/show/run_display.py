@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from logist import event_log
@@ -14,6 +14,7 @@ from logist.config.environment import Environment
 from logist.core.money.amounts import join_cents
 from logist.errors import LogistError
 from logist.event_log import events
+from logist.quick_tuple import NamedTuple
 from logist.store.run_records import (
     BUSY,
     ERROR,
@@ -23,7 +24,7 @@ from logist.store.run_records import (
     RunEnd,
     RunRecorder,
     WorkedJob,
-    add_to_jobs,
+    sum_up_jobs,
 )
 
 if TYPE_CHECKING:
@@ -34,18 +35,43 @@ if TYPE_CHECKING:
     from logist.jobs.job_queue import EndedJob, HeldUp
 
 
+class JobEnd(NamedTuple):
+    """What a run keeps of a job that has come to rest, until the end of the run."""
+
+    status: str
+    """That of the job, or ERROR or BUSY."""
+    exit_code: int
+    parent: str | None
+    """If it is a child job."""
+    is_explained: bool
+    """Whether what was printed says what the job waits for."""
+    error: Diagnostic | None
+    warnings: tuple[Diagnostic, ...]
+    next_command: str | None
+    """Only with `--json`."""
+
+
+@lru_cache(maxsize=100)
+def _share(end: JobEnd) -> JobEnd:
+    """Return the same object for equal ends: most of ten thousand jobs end alike."""
+    return end
+
+
 class RunDisplay:
-    """Collects and records the results, and prints each step when it ends; can be used from any thread."""
+    """Records the results, keeps a little of each, and prints each step when it ends; can be used from any thread.
+
+    What jobs cost and how long they took is read from the record at the end, so that a run of very many jobs needs
+    hardly more memory than one of a few.
+    """
 
     def __init__(
         self, environment: Environment, project: ProjectContext, recorder: RunRecorder, *, quiet: bool
     ) -> None:
         self.environment = environment
         self.quiet = quiet
-        self.steps: Counter[str] = Counter()
-        self.ended: dict[str, EndedJob] = {}
-        self.worked: dict[str, WorkedJob] = {}
-        """What the record says, or would say, about each job."""
+        self.steps = 0
+        self.begun: dict[str, JobEnd | None] = {}
+        """The jobs in the order in which they were begun, each with its last end."""
         self.passed: set[str] = set()
         """Jobs that were left to another run."""
         self.heartbeat: Heartbeat | None = None
@@ -55,24 +81,39 @@ class RunDisplay:
         self._began = self._clock.since_boot()
         self._work: dict[str, _Work] = {}
         """What the jobs do that run now."""
+        self._idle: dict[str, JobRest] = {}
+        """What was recorded last about jobs that did nothing."""
+        self._microcents = 0
         self._printing = threading.Lock()
         self._is_short = False
         """Whether it was printed that too little space is left on the disk."""
         self._reported: dict[str, HeldUp] = {}
 
     @property
+    def ended(self) -> dict[str, JobEnd]:
+        """The jobs that have come to rest."""
+        return {job: end for job, end in self.begun.items() if end is not None}
+
+    @property
     def concluded(self) -> set[str]:
         """The jobs whose printed result already says what they wait for."""
-        return {
-            job
-            for job, end in self.ended.items()
-            if end.error or (end.result and not end.result.state.children and end.result.wait is None)
-        }
+        return {job for job, end in self.ended.items() if end.is_explained}
 
     @property
     def left_to_others(self) -> int:
         """The number of jobs that only other runs worked on."""
         return len(self.passed - self.ended.keys())
+
+    def read_work(self, jobs: Collection[str]) -> list[WorkedJob]:
+        """Read what the record says about jobs, in the order in which they were begun; nothing if it can't be read."""
+        try:
+            return sum_up_jobs(
+                event
+                for event in self._recorder.iter_events()
+                if isinstance(event, JobStart | JobRest) and event.job in jobs
+            )
+        except OSError:
+            return []
 
     def add_step(self, result: CommandResult) -> None:
         from logist.cli.show.view import prefix_lines, step_lines
@@ -80,7 +121,7 @@ class RunDisplay:
         if self.heartbeat:
             self.heartbeat.add_step(result)
         with self._printing:
-            self.steps[result.job_id] += len(result.entries)
+            self.steps += len(result.entries)
             work = self._work.setdefault(result.job_id, _Work(self._clock.since_boot()))
             work.add_entries(result.entries)
             if work.entries and work.unwritten is not None:
@@ -98,26 +139,28 @@ class RunDisplay:
             self.heartbeat.begin_job()
         begun = JobStart(job_id, self._clock.timestamp())
         with self._printing:
-            known = self.worked.get(job_id)
+            self.begun.setdefault(job_id, None)
             work = self._work[job_id] = _Work(self._clock.since_boot())
-            if known is not None and known.rested is not None and not known.rested.interactions:
+            if job_id in self._idle:
                 # A watch tries a job that can't be continued again and again: this is recorded once it does something.
                 work.unwritten = begun
             else:
                 self._recorder.write(begun)
-                add_to_jobs(self.worked, begun)
 
     def _record_end(self, ended: EndedJob) -> None:
         with self._printing:
             work = self._work.pop(ended.job_id, None) or _Work(self._clock.since_boot())
             rested = self._describe_rest(ended, work)
-            known = self.worked.get(ended.job_id)
+            known = self._idle.pop(ended.job_id, None)
             if work.unwritten is not None:
-                if known is not None and known.rested is not None and _has_same_end(known.rested, rested):
+                if known is not None and _has_same_end(known, rested):
+                    self._idle[ended.job_id] = known
                     return
                 self._recorder.write(work.unwritten)
             self._recorder.write(rested)
-            add_to_jobs(self.worked, rested)
+            self._microcents += rested.cost_microcents
+            if not rested.interactions:
+                self._idle[ended.job_id] = rested
 
     def _describe_rest(self, ended: EndedJob, work: _Work) -> JobRest:
         from logist.jobs.job_queue import describe_rest
@@ -147,15 +190,14 @@ class RunDisplay:
                 self._clock.timestamp(),
                 why,
                 code,
-                len(self.worked),
+                len(self.begun),
                 left,
-                sum(each.cost_microcents for each in self.worked.values()),
+                self._microcents,
                 round(self._clock.since_boot() - self._began, 3),
                 self._redact(error),
             )
-            if self.worked:
+            if self.begun:
                 self._recorder.write(ended)
-            self._recorder.close()
         return ended
 
     def report_waiting(self, held: Sequence[HeldUp]) -> None:
@@ -175,23 +217,34 @@ class RunDisplay:
         if self.heartbeat:
             self.heartbeat.add_end(ended)
         self._record_end(ended)
-        known = self.ended.get(ended.job_id)
-        self.ended[ended.job_id] = ended
-        is_printed = known is not None and str(known.error) == str(
-            ended.error
-        )  # don't repeat it in every round
+        known, end = self.begun.get(ended.job_id), self._describe_end(ended)
+        self.begun[ended.job_id] = end
+        is_printed = known is not None and known.error == end.error  # don't repeat it in every round
         if isinstance(ended.error, LowOnSpace):  # once for all jobs, although the free space changes a little
             is_printed, self._is_short = self._is_short, True
         elif ended.result is not None:
             self._is_short = False
-        new_diagnostics = (
-            () if is_printed and list_warnings(known) == list_warnings(ended) else list_warnings(ended)
-        )
+        new_diagnostics = () if is_printed and known and known.warnings == end.warnings else end.warnings
         if ended.error and not is_printed:
-            new_diagnostics = (make_diagnostic(ended.error, ended.job_id), *new_diagnostics)
+            new_diagnostics = (_make_diagnostic(ended.error, ended.job_id), *new_diagnostics)
         if new_diagnostics and not self.quiet:
             with self._printing:
                 render.print_diagnostics(new_diagnostics, self.environment)
+
+    def _describe_end(self, ended: EndedJob) -> JobEnd:
+        error, result = ended.error, ended.result
+        end = JobEnd(
+            result.state.status.value if result else ERROR if error else BUSY,
+            ended.exit_code,
+            result.state.parent if result else None,
+            bool(error or (result and not result.state.children and result.wait is None)),
+            _make_diagnostic(error) if error else None,
+            tuple(Diagnostic("warning", "warning", text, ended.job_id) for text in result.warnings)
+            if result
+            else (),
+            result.next_command if result and self.quiet else None,
+        )
+        return _share(end)
 
 
 class _Work:
@@ -220,13 +273,7 @@ def _report_end(ended: EndedJob) -> None:
         event_log.report(events.JobRested(status, ended.exit_code, str(ended.error) if ended.error else None))
 
 
-def list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
-    """Return the warnings of a job's result, such as why its work was not merged."""
-    texts = ended.result.warnings if ended and ended.result else ()
-    return tuple(Diagnostic("warning", "warning", text, ended.job_id if ended else None) for text in texts)
-
-
-def make_diagnostic(error: LogistError, job: str = "") -> Diagnostic:
+def _make_diagnostic(error: LogistError, job: str = "") -> Diagnostic:
     """Return the diagnostic for the error of a job."""
     target = ": ".join(filter(None, (job, error.where))) or None
     return Diagnostic.from_error(error)._replace(target=target)

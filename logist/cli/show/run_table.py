@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logist.cli.show import render
@@ -12,7 +12,7 @@ from logist.cli.show.pasting import add_jobs_dir
 from logist.config.environment import Environment
 from logist.core.money.amounts import format_money, split_cents
 from logist.core.text.counts import format_count
-from logist.store.run_records import ERROR, EndReason, RunEnd, RunRecord, WorkedJob, sum_up_run
+from logist.store.run_records import ERROR, FIRST_CODES, EndReason, RunEnd, RunRecord, WorkedJob, sum_up_run
 from logist.timestamps import format_duration
 
 HEAD = ("JOB", "STATUS", "COST", "TIME", "WAITS FOR", "NEXT COMMAND")
@@ -67,9 +67,15 @@ def draw_table(
     return render.draw_table(TextTable(TERMINAL_HEAD, rows, ("TIME", "COST"), commands), screen)
 
 
+def find_status(worked: WorkedJob, *, is_running: bool) -> str:
+    """Return the status of a job at the end of its work in a run, or what is shown instead."""
+    if worked.rested is not None:
+        return worked.rested.status
+    return RUNNING if is_running else INTERRUPTED
+
+
 def _build_cells(worked: WorkedJob, is_running: bool) -> tuple[StyledText | str, ...]:
-    rested = worked.rested
-    status = rested.status if rested else RUNNING if is_running else INTERRUPTED
+    rested, status = worked.rested, find_status(worked, is_running=is_running)
     return (
         StyledText(worked.job, "bold"),
         StyledText(status, "red") if status in (ERROR, INTERRUPTED) else status_span(status),
@@ -85,25 +91,33 @@ def _get_next_command(worked: WorkedJob, jobs_dir: str | None) -> str:
     return add_jobs_dir(worked.rested.next_command, jobs_dir)
 
 
+def choose_listed(codes: Mapping[str, int], most: int = LISTED) -> list[str]:
+    """Return the jobs that are listed of a run: those that need something come first, in the order in which the run chooses
+    its exit code. `codes`: the exit code of each job.
+    """
+    places = {code: place for place, code in enumerate(FIRST_CODES)}
+    return sorted(codes, key=lambda job: places.get(codes[job], len(FIRST_CODES)))[:most]
+
+
 class RunSummary:
-    """The end of the text output: the jobs of the run, and its sums."""
+    """The end of the text output: some jobs of the run, and its sums."""
 
     def __init__(
-        self, environment: Environment, worked: Sequence[WorkedJob], run_id: str, ended: RunEnd, last: str
+        self,
+        environment: Environment,
+        listed: Sequence[WorkedJob],
+        jobs: int,
+        run_id: str,
+        ended: RunEnd,
+        last: str,
     ) -> None:
-        from logist.jobs.job_queue import FIRST_OF
-
-        def count_place(worked: WorkedJob) -> int:
-            """Jobs that need something come first, in the order in which the run chooses its exit code."""
-            code = worked.rested.exit_code if worked.rested else 0
-            return FIRST_OF.index(code) if code in FIRST_OF else len(FIRST_OF)
-
+        """`listed`: the jobs of `choose_listed`, in this order; `jobs`: how many the run has begun."""
         self._jobs_dir = environment.named_jobs_dir
-        self._listed = sorted(worked, key=count_place)[:LISTED]
+        self._listed = listed
         self.lines: list[Line] = [last]
-        if self._listed:
+        if jobs:
             totals = f"{format_money(ended.cost_microcents)}, {format_duration(ended.seconds)}"
-            more = len(worked) - len(self._listed)
+            more = jobs - len(self._listed)
             rest: tuple[StyledText | str, ...] = ()
             if more:
                 rest = (

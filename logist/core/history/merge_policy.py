@@ -26,6 +26,11 @@ def is_merged_automatically(spec: EffectiveSpec, source: str | None) -> bool:
     return bool(spec.auto_merge) and source is not None and spec.parent is None
 
 
+def concerns_merge(state: State) -> bool:
+    """Whether successful work has a merge that is due, was made, or is held; the work of most jobs has none."""
+    return state.status is Status.SUCCESS and (bool(state.merges) or state.merge is not None)
+
+
 def is_merge_held(state: State) -> bool:
     """Whether automatic merging is on, but neither a reviewer nor a person has accepted the work."""
     return state.status is Status.SUCCESS and bool(state.merges) and state.merge is None

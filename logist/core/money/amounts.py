@@ -5,6 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 MICROCENTS = 1_000_000
+
+
+def format_cents(microcents: int) -> str:
+    """Return an amount in cents, exactly, as an option takes it: `0.07`."""
+    whole, part = divmod(microcents, MICROCENTS)
+    return f"{whole}.{part:06d}".rstrip("0").rstrip(".")
+
+
 """Microcents in a US cent."""
 _SMALLEST_SHOWN = 10_000
 """A hundredth of a cent, in microcents."""

@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from logist.core.relevance.task import Task
+from logist.lazy_modules import load_on_use
 
 __all__ = ["Task"]
+
+load_on_use(globals())

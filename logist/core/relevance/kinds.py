@@ -64,6 +64,7 @@ _TESTS = frozenset(("test", "tests", "spec", "specs", "testing", "testdata", "e2
 _SHOWING = """\
 example examples sample samples demo demos playground playgrounds bench benches benchmark benchmarks fixture fixtures"""
 _EXAMPLES = frozenset(_SHOWING.split())
+_TELLING = _VENDORED | _EXAMPLES
 _DECLARING = (".d.ts", ".d.mts", ".d.cts", ".pyi", ".rbi")
 
 
@@ -141,7 +142,7 @@ def _classify_below(directory: str, known: dict[str, _Above]) -> _Above:
     if above is None:
         above = known[directory[:cut]] = _classify_directory(directory[: cut - 1])
     own = _classify_part(directory[cut:-1])
-    if own == _NOWHERE or above == own:
+    if own is _NOWHERE or above == own:
         return above
     return _Above(*(one or other for one, other in zip(above, own, strict=True)))
 
@@ -165,7 +166,10 @@ def _classify_directory(path: str) -> _Above:
 @lru_cache(maxsize=4096)
 def _classify_part(name: str) -> _Above:
     low = name.lower()
-    return _Above(_has_test_word(name), low in _VENDORED, low in _EXAMPLES)
+    is_test = _may_be_named_test(low) and _has_test_word(name)
+    if not is_test and low not in _TELLING:
+        return _NOWHERE  # of many thousands of directories, nearly all
+    return _Above(is_test, low in _VENDORED, low in _EXAMPLES)
 
 
 def _has_test_word(name: str) -> bool:

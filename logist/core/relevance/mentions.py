@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import compress
 
 from logist.core.relevance.task import Task
 from logist.lazy_patterns import compile_on_use
@@ -45,8 +46,15 @@ class Mentions:
 class Index:
     """Paths by file name, limited to the names that occur in the task."""
 
-    def __init__(self, paths: Collection[str], directories: Collection[str], texts: Iterable[str]) -> None:
+    def __init__(
+        self,
+        paths: Collection[str],
+        directories: Collection[str],
+        texts: Iterable[str],
+        names: Sequence[str] | None = None,
+    ) -> None:
         self.paths = paths
+        names = names or [path[path.rfind("/") + 1 :] for path in paths]
         lasts = {text.rpartition("/")[2] for text in texts}
         stems = (
             {part for last in lasts for part in last.split(".")[-2:]}
@@ -60,13 +68,13 @@ class Index:
                 self.directories.setdefault(name, []).append(path)
         self.by_name: dict[str, list[str]] = {}
         self.by_stem: dict[str, list[str]] = {}
-        for path in paths:
-            name = path[path.rfind("/") + 1 :]
-            if name in lasts:
-                self.by_name.setdefault(name, []).append(path)
-            stem = name.partition(".")[0]
-            if stem in stems:
-                self.by_stem.setdefault(stem, []).append(path)
+        for path, name in compress(zip(paths, names, strict=True), map(lasts.__contains__, names)):
+            self.by_name.setdefault(name, []).append(path)
+        if stems:
+            beginnings = tuple(stems)
+            for path, name in zip(paths, names, strict=True):
+                if name.startswith(beginnings) and (stem := name.partition(".")[0]) in stems:
+                    self.by_stem.setdefault(stem, []).append(path)
 
     def find_files(self, text: str) -> list[str]:
         """Return the files that a text may refer to: the exact path, or else paths that end with it or with a part
@@ -115,12 +123,17 @@ def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
     )
 
 
-def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Mentions:
-    """Return the files and directories that a task mentions, each once."""
+def find_mentions(
+    task: Task, paths: Collection[str], above: Collection[str], names: Sequence[str] | None = None
+) -> Mentions:
+    """Return the files and directories that a task mentions, each once.
+
+    `names`: the last part of each path, if the caller has them.
+    """
     candidates = list(_find_candidates(task))
     scope = _SCOPE.match(task.title)
     texts = [text for text, _ in candidates]
-    index = Index(paths, above, [*texts, scope[1]] if scope else texts)
+    index = Index(paths, above, [*texts, scope[1]] if scope else texts, names)
     files: list[list[str]] = []
     directories: dict[str, None] = {}
     unknown: list[str] = []

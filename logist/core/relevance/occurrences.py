@@ -7,15 +7,17 @@ occurs is the word around it looked at, so that `log` is found in `logging` and 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from logist.core.relevance.words import Keyword, split_lowercase, stem_word
+from logist.lazy_patterns import compile_on_use
 
 MANY = 10
 """So many occurrences in a file are not counted for a person."""
 
-_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = compile_on_use(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _UPPER = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LETTERS = _UPPER | frozenset(b"abcdefghijklmnopqrstuvwxyz")
 
@@ -40,7 +42,7 @@ _TYPED_FORM = (  # a method of Java, C# and the like: modifiers, a type, a name,
 )
 # Most lines are no definitions, and should be left quickly: the search begins at line breaks, so a text needs one before
 # it; the spaces are never tried again with fewer of them; and the first letter is looked at before all the words.
-_DEFINITION = re.compile(rb"\n[ \t]{0,60}+(?=[ac-fil-pr-v])(?:%b|%b)" % (_KEYWORD_FORM, _TYPED_FORM))
+_DEFINITION = compile_on_use(rb"\n[ \t]{0,60}+(?=[ac-fil-pr-v])(?:%b|%b)" % (_KEYWORD_FORM, _TYPED_FORM))
 
 
 def is_found_as_component(keyword: Keyword) -> bool:
@@ -133,17 +135,16 @@ class CodeNames:
         joined = "".join(words)
         if self._may_match(joined) is None:
             return frozenset()
-        return frozenset(
-            self._numbers[stem] for stem in (*map(stem_word, words), joined) if stem in self._numbers
-        )
+        numbers = map(self._numbers.get, (*map(stem_word, words), joined))
+        return frozenset(number for number in numbers if number is not None)
 
 
 def count_definitions(data: bytes, names: CodeNames) -> list[int]:
     """Return for each keyword how many definitions (classes, functions, types, ...) have it in their name."""
     counts = [0] * len(names.keywords)
-    for _, _, name in find_definitions(data):
-        for number in names.find_keywords(name):
-            counts[number] += 1
+    for (one, other), times in Counter(_DEFINITION.findall(b"\n" + data)).items():
+        for number in names.find_keywords((one or other).decode("ascii", "replace")):
+            counts[number] += times
     return counts
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from heapq import nlargest, nsmallest
 from itertools import compress, repeat
 from math import log, prod, sqrt
 from operator import add, mul, not_
 
+from logist.core.relevance.candidates import Candidates
 from logist.core.relevance.kinds import FileKind, name_subject
 from logist.core.relevance.occurrences import MANY
 from logist.core.relevance.past_commits import Vote
@@ -25,6 +26,7 @@ from logist.core.relevance.ranking_report import (
     WordPoints,
     round_score,
 )
+from logist.core.relevance.word_table import TextCounts
 from logist.core.relevance.words import Focus, Keyword, split_name
 from logist.quick_dataclass import dataclass
 
@@ -86,6 +88,9 @@ class Names:
             for number, each in enumerate(keywords)
             if each.code
         ]
+        # One search for all of them; a spelling with other letters may be found in any name.
+        ascii_letters = {letters if letters.isascii() else "" for _, letters, _ in self._codes}
+        self._code_letters = re.compile("|".join(map(re.escape, sorted(ascii_letters)))).search
         self._code_numbers = {number for number, _, _ in self._codes}
         self._stems = re.compile(
             "|".join(re.escape(each.needle) for each in keywords if not each.code)
@@ -165,7 +170,8 @@ class Names:
                     if much > best.get(number, 0.0):
                         best[number] = much
         joined = low.replace("_", "").replace("-", "") if low is not None else None
-        for number, letters, spelled in self._codes:
+        may_have_code = joined is None or self._code_letters(joined) is not None
+        for number, letters, spelled in self._codes if may_have_code else ():
             if (joined is None or letters in joined or not letters.isascii()) and spelled(text):
                 best[number] = 1.0
         return best, len(words)
@@ -196,26 +202,22 @@ def name_briefly(path: str) -> str:
     return (name.rpartition(".")[0] or name).rstrip(_DIGITS)
 
 
-def lower_names(names: Sequence[str]) -> list[str]:
-    """Return names in lowercase, all at once."""
-    return "/".join(names).lower().split("/") if names else []
-
-
 @dataclass
 class Texts:
     """Which keywords the files contain. Files with the same content share a number."""
 
-    columns: list[dict[int, int]]
-    """For each keyword, how often a content has it, by the number of the content; 0 is left out."""
+    columns: list[TextCounts]
+    """For each keyword, the numbers of the contents that have it, and how often."""
     sizes: list[int] = field(default_factory=list)
     """Of each content, in bytes."""
-    contents: dict[str, int] = field(default_factory=dict)
-    """By path, the number of the content."""
+    contents: list[int] = field(default_factory=list)
+    """For each file, the number of the content; -1 if it was not searched."""
 
-    def count_in(self, path: str) -> dict[int, int]:
+    def count_in(self, file: int) -> dict[int, int]:
         """Return how often a file contains each keyword, by their numbers; 0 is left out."""
-        number = self.contents.get(path, -1)
-        return {keyword: column[number] for keyword, column in enumerate(self.columns) if number in column}
+        number = self.contents[file]
+        counts = {keyword: column.get_count(number) for keyword, column in enumerate(self.columns)}
+        return {keyword: count for keyword, count in counts.items() if count}
 
 
 _NO_HITS: Hits = {}
@@ -223,7 +225,7 @@ _NO_VOTES: Mapping[str, Vote] = {}
 _NOTHING_ELSE = Focus()
 
 
-def _find_no_definitions(paths: list[str]) -> Mapping[str, Sequence[int]]:
+def _find_no_definitions(numbers: list[int]) -> Mapping[int, Sequence[int]]:
     return {}
 
 
@@ -232,10 +234,10 @@ def rank_files(
     names: Names,
     texts: Texts,
     *,
-    files: Mapping[str, FileKind],
+    files: Candidates,
     searched: int,
     most: int,
-    find_definitions: Callable[[list[str]], Mapping[str, Sequence[int]]] = _find_no_definitions,
+    find_definitions: Callable[[list[int]], Mapping[int, Sequence[int]]] = _find_no_definitions,
     votes: Mapping[str, Vote] = _NO_VOTES,
     directories: Sequence[str] = (),
     focus: Focus = _NOTHING_ELSE,
@@ -243,78 +245,99 @@ def rank_files(
 ) -> list[RankedFile]:
     """Return at most `most` files that contain a keyword, best first.
 
-    `files`: all candidates; `searched`: how many of them were read; `find_definitions`: takes paths, and returns for each
-    how often each keyword is in the name of something that the file defines; `votes`: those of past commits;
-    `directories`: those that the task mentions; `focus`: the kinds of files that the task is about; `report`: is filled with all
-    scores, and how they came about.
+    `searched`: how many of the files were read; `find_definitions`: takes numbers of files, and returns for each how often
+    each keyword is in the name of something that the file defines; `votes`: those of past commits; `directories`: those
+    that the task mentions; `focus`: the kinds of files that the task is about; `report`: is filled with all scores, and how
+    they came about.
     """
     worth = _Worth(keywords, names, texts, votes, searched)
-    places = tuple(f"{directory}/" for directory in directories)
-    paths = list(files)
-    file_names = [path[path.rfind("/") + 1 :] for path in paths]
-    low_names = lower_names(file_names)
-    all_scores = worth.score_files(paths, file_names, low_names)
-    scores = dict(zip(paths, all_scores, strict=True))
-    # Many files share a kind, which is one object: to find it by its id is quicker than to hash its fields.
-    kind_ids = list(map(id, files.values()))
-    kinds = dict(zip(kind_ids, files.values(), strict=True))
-    factors = {number: _weigh_kind(kind, focus) for number, kind in kinds.items()}
-    sources = {number for number, kind in kinds.items() if _is_source(kind)}
-    is_source = [number in sources for number in kind_ids]
-    speakers = _find_speakers(scores, paths, file_names, low_names, is_source)
-
-    def weigh_files(paths: Iterable[str]) -> dict[str, float]:
-        return add_for_surroundings({path: scores[path] * factors[id(files[path])] for path in paths})
-
-    def add_for_surroundings(weighed: dict[str, float]) -> dict[str, float]:
-        for path in speakers.keys() & weighed.keys():
-            weighed[path] += BELONGING * scores[speakers[path]]
-        if places:
-            weighed |= {
-                path: score * IN_NAMED_DIRECTORY for path, score in weighed.items() if path.startswith(places)
-            }
-        return weighed
-
+    scores, paths = worth.score_files(files), files.paths
+    weights = _Weights(files, scores, focus, directories)
     # To look for definitions takes long, so this is done only in files that could come first.
     # A definition only adds to the score, so no other file gets before those.
-    by_kind = map(mul, all_scores, map(factors.__getitem__, kind_ids))
-    weighed = add_for_surroundings(dict(zip(paths, by_kind, strict=True)))
-    weighed = _leave_out_unscored(weighed, scores, speakers)
-    likely = [path for _, path in _choose_best_files(weighed, max(most, _WITH_DEFINITIONS))]
+    weighed = weights.weigh_all()
+    likely = _choose_best_files(weighed, paths, max(most, _WITH_DEFINITIONS), range(len(paths)))
     definitions = find_definitions(likely)
-    for path, counts in definitions.items():
-        if scores[path]:
-            scores[path] += worth.score_definitions(counts)
-    best = _choose_best_files(weigh_files(likely), most)
+    for number, counts in definitions.items():
+        if scores[number]:
+            scores[number] += worth.score_definitions(counts)
+    for number in (*likely, *weights.speakers):
+        weighed[number] = weights.weigh_file(number)
+    best = _choose_best_files(weighed, paths, most, likely)
     if report is not None:
-        weighed |= weigh_files({*likely, *speakers})
-        report.exact_scores = weighed
-        report.floor = LEAST * round_score(max(weighed.values(), default=0.0))
+        report.exact_scores = {path: score for path, score in zip(paths, weighed, strict=True) if score}
+        report.floor = LEAST * round_score(max(weighed, default=0.0))
         report.words = worth.list_words()
-        report.list_factors = lambda path: _list_factors(files[path], focus, in_place=path.startswith(places))
+        report.list_factors = lambda path: weights.list_factors(files.numbers[path])
 
         def list_points(path: str) -> list[WordPoints]:
-            points, speaker = worth.list_points(path, definitions.get(path, ())), speakers.get(path)
-            if speaker is not None:  # its share is not weighed by the kind of the file
-                share = BELONGING * scores[speaker] / factors[id(files[path])]
-                points.append(WordPoints("a test or page about it", speaker, share))
-            return points
+            number = files.numbers[path]
+            points = worth.list_points(files, number, definitions.get(number, ()))
+            return points + weights.list_speaker_points(number)
 
         report.list_points = list_points
+    least = LEAST * round_score(weighed[best[0]]) if best else 0.0
     return [
-        RankedFile(path, -score, worth.explain_score(path, definitions.get(path, ()), speakers.get(path)))
-        for score, path in best
-        if score <= LEAST * best[0][0]
+        RankedFile(
+            paths[number],
+            score,
+            worth.explain_score(files, number, definitions.get(number, ()), weights.speakers.get(number)),
+        )
+        for number in best
+        if (score := round_score(weighed[number])) >= least
     ]
 
 
-def _leave_out_unscored(
-    weighed: dict[str, float], scores: Mapping[str, float], speakers: Mapping[str, str]
-) -> dict[str, float]:
-    """Return the files that have a score or a speaker; often, these are all."""
-    if all(scores.values()):
+class _Weights:
+    """Weighs the scores of files by their kinds and places, and adds what tests and pages say about them."""
+
+    def __init__(
+        self, files: Candidates, scores: Sequence[float], focus: Focus, directories: Sequence[str]
+    ) -> None:
+        """`scores`: of the files; they may still change."""
+        self._files, self._scores, self._focus = files, scores, focus
+        # Many files share a kind, which is one object: to find it by its id is quicker than to hash its fields.
+        self._kind_ids = list(map(id, files.kinds))
+        kinds = dict(zip(self._kind_ids, files.kinds, strict=True))
+        self._factors = {number: _weigh_kind(kind, focus) for number, kind in kinds.items()}
+        sources = {number for number, kind in kinds.items() if _is_source(kind)}
+        self.speakers = _find_speakers(files, scores, [*map(sources.__contains__, self._kind_ids)])
+        places = tuple(f"{directory}/" for directory in directories)
+        self._in_places = {
+            number
+            for directory, start, end in (files.iter_directories() if places else ())
+            if directory.startswith(places)
+            for number in range(start, end)
+        }
+
+    def weigh_all(self) -> list[float]:
+        """Return `weigh_file` of all files."""
+        weighed = list(map(mul, self._scores, map(self._factors.__getitem__, self._kind_ids)))
+        for number in self.speakers.keys() | self._in_places:
+            weighed[number] = self.weigh_file(number)
         return weighed
-    return {path: score for path, score in weighed.items() if scores[path] or path in speakers}
+
+    def weigh_file(self, number: int) -> float:
+        weighed, speaker = (
+            self._scores[number] * self._factors[self._kind_ids[number]],
+            self.speakers.get(number),
+        )
+        if speaker is not None:
+            weighed += BELONGING * self._scores[speaker]
+        return weighed * IN_NAMED_DIRECTORY if number in self._in_places else weighed
+
+    def list_factors(self, number: int) -> list[Factor]:
+        """Return by what the points of a file are multiplied, with reasons for people."""
+        return _list_factors(self._files.kinds[number], self._focus, in_place=number in self._in_places)
+
+    def list_speaker_points(self, number: int) -> list[WordPoints]:
+        """Return the points that a file gets from a test or a page, so that multiplied they are what is added."""
+        speaker = self.speakers.get(number)
+        if speaker is None:
+            return []
+        # Its share is not weighed by the kind of the file.
+        share = BELONGING * self._scores[speaker] / self._factors[self._kind_ids[number]]
+        return [WordPoints("a test or page about it", self._files.paths[speaker], share)]
 
 
 def _list_factors(kind: FileKind, focus: Focus, *, in_place: bool) -> list[Factor]:
@@ -338,11 +361,21 @@ def _list_factors(kind: FileKind, focus: Focus, *, in_place: bool) -> list[Facto
     return factors
 
 
-def _choose_best_files(weighed: Mapping[str, float], most: int) -> list[tuple[float, str]]:
-    """Return negated scores with their files, best first."""
+def _choose_best_files(
+    weighed: Sequence[float], paths: Sequence[str], most: int, among: Sequence[int]
+) -> list[int]:
+    """Return the numbers of the best of some files, best first, without those that have no score."""
     # Only what can be among the best is rounded and compared by path, too.
-    least = min(nlargest(most, weighed.values()), default=0.0) - ROUNDING
-    return nsmallest(most, [(-round_score(score), path) for path, score in weighed.items() if score >= least])
+    least = min(nlargest(most, map(weighed.__getitem__, among)), default=0.0) - ROUNDING
+    best = nsmallest(
+        most,
+        [
+            (-round_score(weighed[number]), paths[number], number)
+            for number in among
+            if weighed[number] >= least and weighed[number]
+        ],
+    )
+    return [number for *_, number in best]
 
 
 _WITH_DEFINITIONS = 100
@@ -353,41 +386,39 @@ def _weigh_kind(kind: FileKind, focus: Focus) -> float:
     return prod(factor.value for factor in _list_factors(kind, focus, in_place=False))
 
 
-def _find_speakers(
-    scores: Mapping[str, float],
-    paths: Sequence[str],
-    file_names: Sequence[str],
-    low_names: Sequence[str],
-    is_source: Sequence[bool],
-) -> dict[str, str]:
-    """Return for sources the best of the tests and pages that are named after the same thing.
+def _find_speakers(files: Candidates, scores: Sequence[float], is_source: Sequence[bool]) -> dict[int, int]:
+    """Return for sources the best of the tests and pages that are named after the same thing; all by their numbers.
 
-    `file_names`: of the files; `low_names`: the same in lowercase; `is_source`: for each of them.
+    `is_source`: for each file.
     """
-    about: dict[str, str] = {}
-    beside = {path: scores[path] for path in compress(paths, map(not_, is_source)) if scores[path]}
-    least = min(nlargest(_MOST_SPEAKERS, beside.values()), default=0.0)
-    best = ((score, path) for path, score in beside.items() if score >= least)
-    for _, path in nlargest(_MOST_SPEAKERS, best):
-        about.setdefault(name_subject(path), path)
+    about: dict[str, int] = {}
+    beside = [*compress(range(len(scores)), map(not_, is_source))]
+    least = min(nlargest(_MOST_SPEAKERS, map(scores.__getitem__, beside)), default=0.0)
+    best = [
+        (scores[number], files.paths[number], number)
+        for number in beside
+        if scores[number] >= least and scores[number]
+    ]
+    for _, path, number in nlargest(_MOST_SPEAKERS, best):
+        about.setdefault(name_subject(path), number)
     about.pop("", None)
     short = tuple({subject for subject in about if len(subject) < SHORTEST_BEGINNING})
     begun = {subject[:SHORTEST_BEGINNING] for subject in about}
     subjects: dict[str, str] = {}
-    sources: dict[str, list[str]] = {}
-    for path, name, low in compress(zip(paths, file_names, low_names, strict=True), is_source):
+    sources: dict[str, list[int]] = {}
+    for number, low in compress(enumerate(files.low_names), is_source):
         if low[:SHORTEST_BEGINNING] in begun or (short and low.startswith(short)):
-            brief = name.partition(".")[0].rstrip(_DIGITS)  # many files are only numbered
+            brief = files.names[number].partition(".")[0].rstrip(_DIGITS)  # many files are only numbered
             subject = subjects.get(brief)
             if subject is None:
                 subject = subjects[brief] = name_subject(brief)
             if subject in about:
-                sources.setdefault(subject, []).append(path)
+                sources.setdefault(subject, []).append(number)
     return {
-        path: about[subject]
+        number: about[subject]
         for subject, same in sources.items()
         if len(same) <= MOST_BELONGING
-        for path in same
+        for number in same
     }
 
 
@@ -411,9 +442,9 @@ class _Worth:
         searched: int,
     ) -> None:
         self._keywords, self._names, self._texts, self._votes = keywords, names, texts, votes
-        further = _count_further(texts.contents.values())
+        further = _count_further([content for content in texts.contents if content >= 0])
         self._containing = containing = [
-            len(column) + sum(further[number] for number in column.keys() & further.keys())
+            len(column) + (sum(map(further.get, column.texts, repeat(0))) if further else 0)
             for column in texts.columns
         ]
         self._weights = [
@@ -424,69 +455,51 @@ class _Worth:
             weight for keyword, weight in zip(keywords, self._weights, strict=True) if not keyword.compound
         )
         # Each file that has a keyword counts, those with the same content, too.
-        having = set[int]().union(*texts.columns)
-        size = sum(map(texts.sizes.__getitem__, having))
-        size += sum(number * texts.sizes[content] for content, number in further.items() if content in having)
-        files = len(having) + sum(number for content, number in further.items() if content in having)
+        without = _find_contents_without_keywords(texts)
+        size = sum(texts.sizes) - sum(map(texts.sizes.__getitem__, without))
+        files = len(texts.sizes) - len(without)
+        for content, number in further.items():
+            if content not in without:
+                size += number * texts.sizes[content]
+                files += number
         average = max(1.0, size / max(1, files))
         self._dampings = [SATURATION * (1 - LENGTH + LENGTH * size / average) for size in texts.sizes]
 
-    def score_files(
-        self, paths: Sequence[str], file_names: Sequence[str], low_names: Sequence[str]
-    ) -> list[float]:
+    def score_files(self, files: Candidates) -> list[float]:
         """Return the scores of files without their definitions; 0 if neither the name of a file nor its text contains a
         keyword, and no past commit votes for it.
-
-        `file_names`: of the files, in the same order; `low_names`: the same in lowercase.
         """
-        of_names, own_hits = self._score_names(file_names, low_names)
-        of_texts = [*self._score_texts(), 0.0]
-        contents = map(self._texts.contents.get, paths, repeat(-1))  # the last one is for no content
-        scores = list(map(add, of_names, map(of_texts.__getitem__, contents)))
+        of_names, own_hits = self._score_names(files)
+        of_texts = [*self._score_texts(), 0.0]  # the last one is for no content
+        scores = list(map(add, of_names, map(of_texts.__getitem__, self._texts.contents)))
         if self._votes:
-            for number, path in enumerate(paths):
+            for number, path in enumerate(files.paths):
                 if path in self._votes:
                     scores[number] += PAST * self._votes[path].strength * self._whole
-        self._add_directories(scores, paths, file_names, own_hits)
+        self._add_directories(scores, files, own_hits)
         return scores
 
-    def _add_directories(
-        self,
-        scores: list[float],
-        paths: Sequence[str],
-        file_names: Sequence[str],
-        own_hits: Mapping[int, Hits],
-    ) -> None:
+    def _add_directories(self, scores: list[float], files: Candidates, own_hits: Mapping[int, Hits]) -> None:
         """Add the points of the directories to the scores of files that have any."""
-        of_directories: dict[str, list[tuple[int, float]]] = {}
-        directory, above = "", list[tuple[int, float]]()
-        for number, (path, name, score) in enumerate(zip(paths, file_names, scores, strict=True)):
-            if not score:
+        for directory, start, end in files.iter_directories():
+            above = self._score_directory(directory)
+            if not above:
                 continue
-            end = len(path) - len(name)
-            if end != len(directory) or not path.startswith(
-                directory
-            ):  # mostly, it is that of the file before
-                directory = path[:end]
-                if directory not in of_directories:
-                    of_directories[directory] = self._score_directory(directory)
-                above = of_directories[directory]
-            if above:
-                own = own_hits.get(number, _NO_HITS)
-                for keyword, points in above:
-                    if keyword not in own:
-                        scores[number] += points
+            for number in range(start, end):
+                if scores[number]:
+                    own = own_hits.get(number, _NO_HITS)
+                    for keyword, points in above:
+                        if keyword not in own:
+                            scores[number] += points
 
-    def _score_names(
-        self, file_names: Sequence[str], low_names: Sequence[str]
-    ) -> tuple[list[float], dict[int, Hits]]:
+    def _score_names(self, files: Candidates) -> tuple[list[float], dict[int, Hits]]:
         """Return the scores of all names, and the hits of those that have any, by their numbers."""
         weights, names = self._weights, self._names
-        scores = [0.0] * len(file_names)
+        scores = [0.0] * len(files.names)
         own_hits: dict[int, Hits] = {}
         by_name: dict[str, tuple[float, Hits]] = {}
-        for number in names.find_candidates(file_names, low_names):
-            name = name_briefly(file_names[number])
+        for number in names.find_candidates(files.names, files.low_names):
+            name = name_briefly(files.names[number])
             known = by_name.get(name)
             if known is None:
                 hits = names.find_own_hits(name)
@@ -506,7 +519,7 @@ class _Worth:
         scores, dampings = [0.0] * len(self._dampings), self._dampings
         for weight, column in zip(self._weights, self._texts.columns, strict=True):
             most = weight * (SATURATION + 1)
-            for content, count in column.items():
+            for content, count in column.iter_pairs():
                 scores[content] += most * count / (count + dampings[content])
         return scores
 
@@ -516,12 +529,12 @@ class _Worth:
             self._weights[number] * count / (count + 1) for number, count in enumerate(counts)
         )
 
-    def _score_text(self, path: str) -> Hits:
-        """Return BM25 by keyword."""
-        damping = self._dampings[self._texts.contents.get(path, 0)] if self._dampings else 0.0
+    def _score_text(self, file: int, counts: Mapping[int, int]) -> Hits:
+        """Return BM25 by keyword, from how often a file contains each."""
+        damping = self._dampings[self._texts.contents[file]] if self._dampings else 0.0
         return {
             number: self._weights[number] * (SATURATION + 1) * count / (count + damping)
-            for number, count in self._texts.count_in(path).items()
+            for number, count in counts.items()
         }
 
     def list_words(self) -> list[RankedWord]:
@@ -530,10 +543,11 @@ class _Worth:
         ranked = [RankedWord(keyword.word, weight, files) for keyword, weight, files in words]
         return sorted(ranked, key=lambda word: (-word.weight, word.word))
 
-    def list_points(self, path: str, definitions: Sequence[int]) -> list[WordPoints]:
+    def list_points(self, files: Candidates, file: int, definitions: Sequence[int]) -> list[WordPoints]:
         """Return the points whose sum `score_files` and `score_definitions` return."""
+        path = files.paths[file]
         own, above = self._names.find_hits(path)
-        counts, vote = self._texts.count_in(path), self._votes.get(path)
+        counts, vote = self._texts.count_in(file), self._votes.get(path)
         words, weights = self._keywords, self._weights
         points = [WordPoints("name", words[n].word, NAME * much * weights[n]) for n, much in own.items()]
         points += [
@@ -542,7 +556,8 @@ class _Worth:
             if count
         ]
         points += [
-            WordPoints("text", words[n].word, value, counts[n]) for n, value in self._score_text(path).items()
+            WordPoints("text", words[n].word, value, counts[n])
+            for n, value in self._score_text(file, counts).items()
         ]
         if vote is not None:
             about = ", ".join(words[n].word for n in vote.keywords)
@@ -554,10 +569,13 @@ class _Worth:
         ]
         return points
 
-    def explain_score(self, path: str, definitions: Sequence[int], speaker: str | None) -> str:
+    def explain_score(
+        self, files: Candidates, file: int, definitions: Sequence[int], speaker: int | None
+    ) -> str:
         """Return the words that count most, and the test or page that speaks for the file, as text for people."""
         reasons: list[str] = []
-        own, counts = self._names.find_hits(path)[0], self._texts.count_in(path)
+        path = files.paths[file]
+        own, counts = self._names.find_hits(path)[0], self._texts.count_in(file)
         if own:
             reasons.append(
                 f"name contains {self._join_best({n: much * self._weights[n] for n, much in own.items()}, 2)}"
@@ -566,7 +584,7 @@ class _Worth:
         if defined:
             reasons.append(f"defines {self._join_best(defined, 2)}")
         if counts:
-            best = _choose_best(self._score_text(path), 3)
+            best = _choose_best(self._score_text(file, counts), 3)
             reasons.append(
                 f"contains {', '.join(f'{self._keywords[n].word}{_format_times(counts[n])}' for n in best)}"
             )
@@ -575,11 +593,19 @@ class _Worth:
             about = self._join_best({n: self._weights[n] for n in vote.keywords}, 2)
             reasons.append(f"changed by past commits about {about}")
         if speaker is not None:
-            reasons.append(f"{speaker} is named after it")
+            reasons.append(f"{files.paths[speaker]} is named after it")
         return "; ".join(reasons)
 
     def _join_best(self, scores: Hits, most: int) -> str:
         return ", ".join(self._keywords[number].word for number in _choose_best(scores, most))
+
+
+def _find_contents_without_keywords(texts: Texts) -> set[int]:
+    """Return the contents that have no keyword."""
+    without = set(range(len(texts.sizes)))
+    for column in sorted(texts.columns, key=len, reverse=True):
+        without = column.find_missing(without)
+    return without
 
 
 def _count_further(contents: Collection[int]) -> dict[int, int]:

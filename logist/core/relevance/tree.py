@@ -86,16 +86,19 @@ def _build_tree(
 ) -> _TreeDirectory:
     top = _TreeDirectory()
     for path in directories:
-        parts = path.split("/", 2)
-        if len(parts) < 3:
-            _find_directory(top, parts)
+        if path.count("/") < 2:
+            _find_directory(top, path.split("/"))
+    shown: dict[str, _TreeDirectory] = {}
     for above, names in groups:
         if not names:
             continue
-        parts = above.split("/", 2) if above else []
-        here = _find_directory(top, parts[:2])
+        end = above.find("/", above.find("/") + 1)
+        place = above if end < 0 else above[:end]
+        here = shown.get(place)
+        if here is None:
+            here = shown[place] = _find_directory(top, place.split("/")[:2] if place else [])
         here.total += len(names)
-        if len(parts) < 2:
+        if "/" not in above:
             here.files += names
     for path, why in noted.items():
         parts = path.split("/", 2)

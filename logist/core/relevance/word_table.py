@@ -13,9 +13,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice
+from typing import Protocol
 
 from logist.core.relevance.occurrences import is_found_as_component, make_finder, split_components
 from logist.core.relevance.words import Keyword, stem_word
@@ -44,6 +45,73 @@ _LETTERS = bytes(
 _END = b"\n"
 
 
+class Postings(Protocol):
+    """The postings of a table: in memory, or in a file of which only what is needed is read."""
+
+    def __getitem__(self, place: slice, /) -> memoryview: ...
+
+
+class TextCounts:
+    """Which texts contain something, and how often, as two long lists: a dictionary of them takes longer to make."""
+
+    def __init__(self, texts: Sequence[int] = (), counts: Sequence[int] = ()) -> None:
+        """`texts`: their numbers, in ascending order."""
+        self.texts, self.counts = texts, counts
+
+    @classmethod
+    def from_totals(cls, totals: Mapping[int, int]) -> TextCounts:
+        """Return the counts in a dictionary, by the numbers of the texts."""
+        texts = sorted(totals)
+        return cls(texts, list(map(totals.__getitem__, texts)))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def get_count(self, text: int) -> int:
+        """Return how often a text contains it."""
+        place = bisect_left(self.texts, text)
+        return self.counts[place] if place < len(self.texts) and self.texts[place] == text else 0
+
+    def iter_pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield the texts with their counts."""
+        return zip(_copy_to_list(self.texts), _copy_to_list(self.counts), strict=True)
+
+    def find_missing(self, texts: set[int]) -> set[int]:
+        """Return those of some texts that don't contain it."""
+        if len(texts) * _SEARCH_EFFORT < len(self):
+            return {text for text in texts if not self.get_count(text)}
+        return texts.difference(_copy_to_list(self.texts))
+
+    def drop(self, others: Collection[int]) -> TextCounts:
+        """Return the same without some texts."""
+        if len(others) < _FEW_OTHERS:
+            texts, counts = [*_copy_to_list(self.texts)], [*_copy_to_list(self.counts)]
+            for other in others:
+                place = bisect_left(texts, other)
+                if place < len(texts) and texts[place] == other:
+                    del texts[place], counts[place]
+            return TextCounts(texts, counts)
+        return TextCounts.from_totals(
+            {text: count for text, count in self.iter_pairs() if text not in others}
+        )
+
+    def append(self, column: TextCounts, first: int) -> TextCounts:
+        """Return these, followed by those of other texts, whose numbers begin at `first`."""
+        texts = [first + text for text in _copy_to_list(column.texts)]
+        return TextCounts(
+            [*_copy_to_list(self.texts), *texts], [*_copy_to_list(self.counts), *_copy_to_list(column.counts)]
+        )
+
+
+_FEW_OTHERS = 100
+_SEARCH_EFFORT = 16
+"""To look for one text takes as long as to look at so many of all texts in turn."""
+
+
+def _copy_to_list(numbers: Sequence[int]) -> Sequence[int]:
+    return numbers.tolist() if isinstance(numbers, memoryview) else numbers  # several times faster to iterate
+
+
 class WordTable(NamedTuple):
     """A finished table. Texts have the numbers in which they were added.
 
@@ -66,10 +134,14 @@ class WordTable(NamedTuple):
     """For each component, the numbers of the lists of the words that contain it, as often as they contain it; or one
     number of a list that has their sum.
     """
-    postings: memoryview
+    postings: Postings
 
-    def count_keywords(self, keywords: Sequence[Keyword]) -> list[dict[int, int]]:
-        """Return for each keyword the texts that contain it, and how often."""
+    def pack_postings(self) -> bytes:
+        """Return all postings as they are in memory."""
+        return bytes(self.postings[0 : self.ends[-1] if self.ends else 0])
+
+    def count_keywords(self, keywords: Sequence[Keyword]) -> list[TextCounts]:
+        """Return for each keyword the texts that contain it."""
         low = self.words.lower()
         return [
             self._sum_postings(
@@ -101,19 +173,20 @@ class WordTable(NamedTuple):
         """Return the lists of the words that contain a keyword, as often as they contain it."""
         return [bisect_right(self.starts, place) - 1 for place in make_finder(keyword)(self.words, low)]
 
-    def _sum_postings(self, lists: Sequence[int]) -> dict[int, int]:
-        """Return by text how often it contains something, from the numbers of its lists of postings."""
-        halves = self.postings.cast("B").cast("H")
+    def _sum_postings(self, lists: Sequence[int]) -> TextCounts:
+        """Return which texts contain something, from the numbers of its lists of postings."""
         places = sorted((_get_range(self.ends, number) for number in lists), key=_measure_range)
         if not places:
-            return {}
-        longest = places.pop()
-        totals = dict(zip(_take(halves, longest, _TEXT), _take(halves, longest, _COUNT), strict=True))
-        texts = chain.from_iterable(_take(halves, place, _TEXT) for place in places)
-        counts = chain.from_iterable(_take(halves, place, _COUNT) for place in places)
+            return TextCounts()
+        *others, longest = [self.postings[place].cast("B").cast("H") for place in places]
+        if not others:  # most components of words have one list, and the texts are in order
+            return TextCounts(longest[_TEXT::2], longest[_COUNT::2])
+        totals = dict(zip(_take(longest, _TEXT), _take(longest, _COUNT), strict=True))
+        texts = chain.from_iterable(_take(halves, _TEXT) for halves in others)
+        counts = chain.from_iterable(_take(halves, _COUNT) for halves in others)
         for text, count in zip(texts, counts, strict=True):
             totals[text] = totals.get(text, 0) + count
-        return totals
+        return TextCounts.from_totals(totals)
 
 
 def _get_range(ends: memoryview, number: int) -> slice:
@@ -124,9 +197,9 @@ def _measure_range(place: slice) -> int:
     return int(place.stop) - int(place.start)
 
 
-def _take(halves: memoryview, postings: slice, half: int) -> list[int]:
+def _take(halves: memoryview, half: int) -> list[int]:
     """Return the numbers of texts or the counts in some postings."""
-    return halves[2 * postings.start + half : 2 * postings.stop : 2].tolist()
+    return halves[half::2].tolist()
 
 
 class WordTableBuilder:
@@ -193,4 +266,4 @@ def _add_postings(lists: Iterable[Iterable[int]]) -> array[int]:
     for posting in chain.from_iterable(lists):
         text = posting >> _SHIFT
         totals[text] = totals.get(text, 0) + (posting & _MOST_SUM)
-    return array("I", ((text << _SHIFT) + min(count, _MOST_SUM) for text, count in totals.items()))
+    return array("I", ((text << _SHIFT) + min(count, _MOST_SUM) for text, count in sorted(totals.items())))

@@ -259,9 +259,12 @@ def split_name(name: str) -> list[str]:
     """Return the words of a name, unchanged."""
     if not name.isascii():
         return _LETTERS.findall(name)
-    return (_LOW if name.islower() else _HUMPS).findall(name)
+    if not name.islower():
+        return _HUMPS.findall(name)
+    words = name.split("_")  # most names have nothing else between their words
+    return words if all(map(str.isalpha, words)) else _LOW.findall(name)
 
 
 def split_lowercase(name: str) -> list[str]:
     """Return the words of a name in lowercase."""
-    return [part.lower() for part in split_name(name)]
+    return split_name(name) if name.islower() else [part.lower() for part in split_name(name)]

@@ -75,7 +75,7 @@ def find_variable_secrets(name: str, value: str, *, named: bool = False) -> Iter
     path is the key.
     """
     value = value.strip()
-    if userinfo := _USERINFO.match(value):
+    if "@" in value and (userinfo := _USERINFO.match(value)):
         user, password = userinfo["user"], userinfo["password"]
         alone = password in (None, "", "x-oauth-basic") and _is_key_like(user)
         part = user if alone else password

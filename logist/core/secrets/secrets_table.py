@@ -18,7 +18,9 @@ SHORT_TEXT = 4_000
 LONGEST_SPLIT = 500_000
 """Characters of a text that is searched piece by piece; the pieces of a longer one would need too much memory."""
 MOST_KEPT = 1_000_000
-"""Characters of pieces whose hints are kept."""
+"""Characters of pieces whose hints are kept, with PIECE_COST for each."""
+PIECE_COST = 120
+"""Bytes that a piece takes beside its characters: many are short, such as the name of each job."""
 
 
 class Sort(NamedTuple):
@@ -336,10 +338,11 @@ class _PieceHints(dict[str, frozenset[str]]):
     def add(self, pieces: Sequence[str]) -> set[str]:
         """Keep the hints of each of these pieces; return those of all of them."""
         text = '"'.join(pieces)
-        self._size += len(text)
+        size = len(text) + PIECE_COST * len(pieces)
+        self._size += size
         if self._size > MOST_KEPT:
             self.clear()
-            self._size = len(text)
+            self._size = size
         lower = text.lower()
         lower_pieces = lower.split('"')
         # Complete before it is kept: other threads read what is kept.
@@ -351,9 +354,15 @@ class _PieceHints(dict[str, frozenset[str]]):
             searched = lower_pieces if sort.any_case else pieces
             for piece, searched_piece in zip(pieces, searched, strict=True):
                 if hint in searched_piece and sort.is_likely(piece, searched_piece):
-                    own[piece] |= hint_only
+                    own[piece] = _unite(own[piece], hint_only)
         self.update(own)
         return {sort.hint for sort in sorts}
+
+
+@lru_cache(maxsize=256)
+def _unite(hints: frozenset[str], more: frozenset[str]) -> frozenset[str]:
+    """Return the same object for the same hints: a set takes more memory than most pieces."""
+    return hints | more
 
 
 _piece_hints = _PieceHints()

@@ -216,7 +216,7 @@ class NameGate:
             for ending in endings:
                 if ending in joined:
                     return {name for name in names if name in known or name.endswith(endings)}
-            return set(known.intersection(names))
+            return set() if known.isdisjoint(names) else set(known.intersection(names))
         return {name for name in names if name in known or name.endswith(endings) or search(name)}
 
 

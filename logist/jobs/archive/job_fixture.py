@@ -118,7 +118,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = folder / MANIFEST
     if not os.path.lexists(path):
         return None
-    with files.open_required_file(path, "the manifest", AGAIN) as file:
+    with files.open_required_file(path, "the manifest", lambda: AGAIN) as file:
         if os.fstat(file.fileno()).st_size > LARGEST:
             raise Damaged(f"the manifest is larger than {LARGEST:,} bytes", where=str(path), fix=AGAIN)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -172,6 +173,12 @@ class BudgetShares:
         return None
 
 
+def count_at_once(project: ProjectContext) -> int:
+    """Return how many agents may work at the same time, which share what is left of a budget. Raises SchedulerLost."""
+    places = project.workers.count_all_places() if project.workers is not None else 0
+    return max(project.settings.max_concurrent_agents, places)
+
+
 def share_budgets(session: Session, ledger: ExchangeLedger | None) -> BudgetShares:
     """Return the budgets that limit the money of the next call, so that its output is fitted into what is left."""
     project = session.project
@@ -181,7 +188,7 @@ def share_budgets(session: Session, ledger: ExchangeLedger | None) -> BudgetShar
         return BudgetShares()
     known = open_ledger(project).read(cap.account for cap in caps).sums
     refusals = tuple(BudgetRefusal(cap, known.get(cap.account, Sums()), NOTHING) for cap in caps)
-    most = project.settings.max_concurrent_agents
+    most = count_at_once(project)
     return BudgetShares(tuple(_build_share(each, most) for each in refusals), refusals)
 
 
@@ -224,9 +231,40 @@ def settle_calls(session: Session, exchanges: inflight.Exchanges | None = None) 
     if not calls:
         return
     in_flight = session.job.read_exchanges() if exchanges is None else exchanges
+    calls += _reserve_doubts(session, calls, in_flight)
     known = {each.call.id: _find_cost(session, each, in_flight) for each in calls}
     costs = {call_id: cost for call_id, cost in known.items() if cost is not None}
     ledger.settle(costs, session.project.clock.timestamp())
+
+
+def _reserve_doubts(
+    session: Session, calls: Sequence[OpenCall], exchanges: inflight.Exchanges
+) -> list[OpenCall]:
+    """Reserve the exchanges in doubt of a worker's result one by one, as on one machine, before its errand is settled."""
+    errand = ask_files.read_errand(exchanges)
+    number = next(filter(None, (reservations.parse_errand(_name_of(each)) for each in calls)), None)
+    if errand is None or not errand.is_accepted or number != errand.number:
+        return []
+    ask = ask_files.collect_ask(exchanges).ask
+    ledger = bind_recorded(session, ask) if ask is not None else None
+    if ledger is None:
+        return []
+    names: list[tuple[reservations.CallName, inflight.Exchange]] = [(each.k, each) for each in exchanges]
+    if ask_files.has_gate(exchanges):
+        names = [(reservations.name_gate_call(each.k), each) for each in exchanges.gate]
+    now, doubts = session.project.clock.now().timestamp(), []
+    for name, each in names:
+        if each.sent and each.response is None:
+            reserved = ask_files.sum_reserved([each]) or ask_files.read_reserved([each]) or 0
+            call = ledger.build_call(name, now)
+            cost = Cost(reserved, 0, 1)
+            open_ledger(session.project).reserve(call, cost, (), session.project.clock.timestamp())
+            doubts.append(OpenCall(call, cost, ""))
+    return doubts
+
+
+def _name_of(open_call: OpenCall) -> str:
+    return open_call.call.id.rpartition("/")[2]
 
 
 def settle_deleted_job(project: ProjectContext, job: JobDir) -> None:
@@ -241,9 +279,13 @@ def settle_deleted_job(project: ProjectContext, job: JobDir) -> None:
     ledger.settle(costs, project.clock.timestamp())
 
 
-def book_supplied_cost(session: Session, ask: RecordedAsk, usage: Usage) -> None:
-    """Book what a person says that a supplied answer has cost; no budget prevents it."""
+def book_supplied_cost(session: Session, ask: RecordedAsk, usage: Usage, booked: int = 0) -> None:
+    """Book what a person says that a supplied answer has cost; no budget prevents it.
+
+    `booked`: microcents of it that are booked already, for a late result of a worker.
+    """
     cost = reservations.count_cost(usage, has_error=False)
+    cost = cost._replace(microcents=max(0, cost.microcents - booked))
     if cost.microcents == 0:
         return
     project = session.project
@@ -262,9 +304,13 @@ def _find_cost(session: Session, open_call: OpenCall, exchanges: inflight.Exchan
         exchanges
         and reservations.name_ask(open_call.call.job, first.get("after"), first.get("sequence", 0)) == ask_id
     ):
+        if (sending := reservations.parse_errand(number)) is not None:
+            return _find_errand_cost(exchanges, sending)
         if number == "1" and ask_files.has_gate(exchanges):
             return NOTHING  # each of its requests is a call
         in_gate = reservations.parse_gate_call(number)
+        if in_gate is not None and ask_files.is_gate_lost(exchanges):
+            return None
         exchange = (
             next((each for each in exchanges if str(each.k) == number), None)
             if in_gate is None
@@ -281,6 +327,23 @@ def _find_cost(session: Session, open_call: OpenCall, exchanges: inflight.Exchan
     return _find_recorded_cost(session, open_call, ask_id)
 
 
+def _find_errand_cost(exchanges: inflight.Exchanges, number: int) -> Cost | None:
+    """Return what a worker on another machine has spent on an ask, without what is in doubt; None if it may be at work."""
+    errand = ask_files.read_errand(exchanges)
+    if errand is None or errand.number < number:
+        return NOTHING
+    if not errand.ticket and errand.number == number:
+        return NOTHING
+    if errand.is_away or errand.number > number or ask_files.is_gate_lost(exchanges):
+        return None
+    answered = exchanges.gate if ask_files.has_gate(exchanges) else exchanges[errand.kept :]
+    try:
+        costs = [reservations.read_cost(each.response) for each in answered if each.response is not None]
+    except (KeyError, TypeError, ValueError):
+        return None  # who collects it reports the damage
+    return functools.reduce(Cost.plus, costs, NOTHING)
+
+
 def _find_recorded_cost(session: Session, open_call: OpenCall, ask_id: str) -> Cost | None:
     """Return what the history says about a call whose files are gone."""
     history = session.load_history()
@@ -293,7 +356,7 @@ def _find_recorded_cost(session: Session, open_call: OpenCall, ask_id: str) -> C
         )
         return NOTHING if is_of_this_job else open_call.cost
     if outcome.kind is not Kind.RECOVER:
-        return open_call.cost  # its own part of the cost is not known any more
+        return open_call.cost  # the part of one exchange is not known any more
     if session.is_in_doubt() and not _is_released(outcome, history):
         return None
     command = RecoverCommand.read(outcome.command)

@@ -15,7 +15,7 @@ from logist.core.machine import predecessors
 from logist.core.machine.predecessors import CIRCULAR, MISSING, UNREADABLE, Unmet
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError, UsageError
-from logist.store.job_index import IndexUnusable, JobIndex
+from logist.store import job_index
 from logist.store.listing import build_not_found_error, is_unpublished, list_job_ids, read_glances
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def find_circular_jobs(jobs_dir: str) -> set[str]:
     """Return at least the jobs that wait for each other."""
     pairs: list[tuple[str, str]] = []
     ids: Collection[str] = list_job_ids(jobs_dir)
-    with suppress(IndexUnusable):
-        index = JobIndex.open(jobs_dir)
+    with suppress(job_index.IndexUnusable):
+        index = job_index.JobIndex.open(jobs_dir)
         if index is not None and index.is_complete():
             unsettled = index.find_unsettled()
             pairs = [pair for pair in index.list_unmet_pairs() if pair[1] not in unsettled]
@@ -122,8 +122,8 @@ def find_circular_jobs(jobs_dir: str) -> set[str]:
 def find_successors(jobs_dir: str, job_id: str) -> list[str]:
     """Return the jobs that have not begun and have to wait for this one, by id."""
     ids: Collection[str] | None = None
-    with suppress(IndexUnusable):
-        index = JobIndex.open(jobs_dir)
+    with suppress(job_index.IndexUnusable):
+        index = job_index.JobIndex.open(jobs_dir)
         if index is not None and index.is_complete():
             ids = {*index.find_unsettled(), *index.list_successors(job_id)}
     states = (

@@ -18,7 +18,7 @@ from logist.config.settings import CONFIG_FILE, Settings, has_known_address, res
 from logist.core.model import JsonObject, Model, Role
 from logist.core.secrets import redact
 from logist.core.text import surrogates
-from logist.errors import InvalidFile
+from logist.errors import InvalidFile, LogistError
 from logist.event_log import events
 from logist.jobs.base.turns import Turns
 from logist.quick_dataclass import dataclass
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from logist.core.step.model_choice import ChosenModel
     from logist.installed_files import InstalledFiles
     from logist.jobs.base.breakers import ProviderBreakers
+    from logist.jobs.base.worker_pool import WorkerPool
     from logist.roles import Roles
     from logist.store.progress import ActivityRecord
     from logist.workspace import Workspace
@@ -141,14 +142,22 @@ class ProjectContext:
     """What all jobs of this run together may cost, in microcents."""
     deadline: Deadline | None = None
     """When this run begins no more steps."""
+    workers: WorkerPool | None = None
+    """The workers on other machines that call the agents; None: this machine does."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
     current_settings: CurrentSettings | None = None
     """The settings as the config has them now."""
 
     def may_begin_work(self) -> bool:
-        """True unless a stop was requested, Logist was upgraded since the command began, or the time of the run is over."""
-        return not self.stopping() and not self.was_upgraded() and not self.is_time_over()
+        """True unless a stop was requested, Logist was upgraded since the command began, or the time or the cluster of the
+        run is gone.
+        """
+        return not (self.stopping() or self.was_upgraded() or self.is_time_over() or self.find_cluster_loss())
+
+    def find_cluster_loss(self) -> LogistError | None:
+        """Return why the workers of this run can't be reached any more; None as long as they can."""
+        return None if self.workers is None else self.workers.cluster.find_loss()
 
     def is_time_over(self) -> bool:
         """Whether this run may begin no more steps because of its deadline."""

@@ -74,6 +74,8 @@ def _read_program_transcript(job: JobDir) -> Iterator[JsonObject]:
     """Read the transcript of an agent program; the courier wrote it from
     files that no other process can write.
     """
+    if not job.inflight.exists():
+        return
     path = job.inflight / workplace.RUN / workplace.ARCHIVE
     with suppress(OSError, ValueError):
         yield json.loads(read_regular(path))

@@ -31,7 +31,7 @@ from logist.jobs.base import budgets, family
 from logist.jobs.base.budgets import BudgetReached
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
-from logist.jobs.turn import agent_calls, next_request, unfinished_turns
+from logist.jobs.turn import agent_calls, errands, next_request, unfinished_turns
 from logist.lazy_modules import load_all
 from logist.quick_dataclass import dataclass
 
@@ -112,8 +112,8 @@ def _try_prepare_call(
             if project.has_local_agent
             else unfinished_turns.load_kept_turns(session, spec, plan, checkpoint)
         )
-        if kept_turns is None:
-            _reserve_in_ledger(session, ask)
+        if kept_turns is None or ask.errand is not None:
+            ask = _reserve_in_ledger(session, ask)
         if begun := bool(shared):
             agent_calls.raise_if_stopping(session)
             session.job.begin_exchange(1, ask.data())
@@ -125,15 +125,17 @@ def _share_budgets(session: Session, turn: PlannedTurn) -> budgets.BudgetShares:
     return budgets.share_budgets(session, budgets.bind_ledger(session, turn.model, after, sequence))
 
 
-def _reserve_in_ledger(session: Session, ask: RecordedAsk) -> None:
-    """Reserve the worst case of the first exchange in the ledger of the project.
+def _reserve_in_ledger(session: Session, ask: RecordedAsk) -> RecordedAsk:
+    """Reserve the worst case of the first exchange in the ledger of the project, or of all that a worker may do.
 
     Raises BudgetReached. If this command is killed before the request is on disk, the next one releases it.
     """
     ledger = budgets.bind_recorded(session, ask)
     if ledger is None:
-        return
+        return ask
     agent_calls.raise_if_stopping(session)
+    if ask.errand is not None:
+        return errands.reserve_errand(session, ask, ledger)
     coming = None
     if ask.agent in MODEL_AGENTS:
         coming = AskProgress.from_exchanges(()).plan_next(ask)
@@ -141,6 +143,7 @@ def _reserve_in_ledger(session: Session, ask: RecordedAsk) -> None:
     at = session.project.clock.now().timestamp()
     if refusal := ledger.reserve(1, ask.reserved_microcents, sending, at):
         raise BudgetReached(build_refusal_error(refusal), ask.role)
+    return ask
 
 
 def _wait_for_room(session: Session, spec: EffectiveSpec, halt: Halt) -> None:

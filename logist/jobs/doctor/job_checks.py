@@ -42,7 +42,7 @@ from logist.jobs.doctor.checks import (
     repairable,
     warning,
 )
-from logist.jobs.turn import answer_recording
+from logist.jobs.turn import answer_recording, errands
 from logist.regular_files import read_regular
 from logist.store import JobDir, files, history, lock, segments
 from logist.store.entries import Header, read_header
@@ -406,7 +406,11 @@ def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
         yield damage(name, error.message, files.format_move_command(job.inflight))
     else:
         if os.path.lexists(job.inflight):
-            yield warning(name, _left_by_an_ask(session, got), step)
+            errand = got.ask.errand if got.ask is not None and got.ask.is_away else None
+            if errand is not None:
+                yield warning(name, errands.describe_work(errand), errands.describe_collecting(errand))
+            else:
+                yield warning(name, _left_by_an_ask(session, got), step)
     try:
         cut_off = session.find_unfinished_restore()
     except LogistError as error:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logist import event_log
 from logist.agents import checks, sandbox
@@ -17,10 +18,11 @@ from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.agents.workplace import RUN, Workplace
 from logist.core.text import surrogates
 from logist.event_log import events
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import Session, make_process_marker
 from logist.quick_dataclass import dataclass
 from logist.workspace.files import removal
+
+if TYPE_CHECKING:
+    from logist.jobs.setup.command_host import CommandHost
 
 SHELL = "/bin/sh"
 SCRATCH = "check"
@@ -54,7 +56,7 @@ def format_command(command: Command) -> str:
 
 
 def run_command(
-    session: Session,
+    host: CommandHost,
     command: Command,
     place: Workplace,
     confinement: Confinement,
@@ -63,23 +65,22 @@ def run_command(
     tail: int,
 ) -> ShellResult:
     """Run a command to its end; the last `tail` bytes of each output are kept, without secrets."""
-    project = session.project
     if event_log.is_on():
         event_log.report(events.ProgramBegun(format_command(command)))
-    with project.turns.pause():
+    with host.pause():
         check_run = checks.run_check(
             (SHELL, "-c", command) if isinstance(command, str) else command,
             replace(confinement, tail_bytes=tail),
             place.scratch,
             seconds=seconds,
-            marker=make_process_marker(session),
-            environment=project.environment.build_child_environment(),
-            stop=lambda: bool(project.stopping()),
+            marker=host.marker,
+            environment=host.environment.build_child_environment(),
+            stop=lambda: bool(host.stopping()),
         )
     out, error = (
-        _read_output(project, place, place.scratch / name, tail) for name in (checks.STDOUT, checks.STDERR)
+        _read_output(host, place, place.scratch / name, tail) for name in (checks.STDOUT, checks.STDERR)
     )
-    return ShellResult(check_run.ended, project.redact_text(check_run.error), out, error)
+    return ShellResult(check_run.ended, host.redact_text(check_run.error), out, error)
 
 
 def describe_end(ended: ProgramEnd, seconds: float) -> str:
@@ -99,13 +100,13 @@ def _describe_signal(number: int) -> str:
 
 
 @contextmanager
-def make_private_place(session: Session) -> Iterator[Workplace]:
+def make_private_place(host: CommandHost) -> Iterator[Workplace]:
     """A private directory for one command, with its HOME; it is removed afterwards with everything in it.
 
     The command sees the workspace, but not the rest of the job.
     """
-    session.project.open_workspace(session.job).complete_git()
-    inflight = session.job.inflight
+    host.open_workspace().complete_git()
+    inflight = host.job.inflight
     existed = inflight.exists()
     scratch = inflight / RUN / SCRATCH
     inflight.mkdir(mode=0o700, exist_ok=True)
@@ -113,28 +114,28 @@ def make_private_place(session: Session) -> Iterator[Workplace]:
     (scratch / "home").mkdir(mode=0o700, parents=True)
     try:
         yield Workplace(
-            session.job.workspace.absolute(),
+            host.job.workspace.absolute(),
             scratch.absolute(),
-            session.project.environment.build_child_environment(),
+            host.environment.build_child_environment(),
         )
     finally:
         removal.remove_directory(scratch if existed else inflight)
 
 
-def end_leftover_commands(session: Session) -> None:
+def end_leftover_commands(host: CommandHost) -> None:
     """End processes that a killed Logist left running, and remove their private directory."""
-    sandbox.end_leftover_processes(make_process_marker(session))
-    removal.remove_directory(session.job.inflight / RUN / SCRATCH)
+    sandbox.end_leftover_processes(host.marker)
+    removal.remove_directory(host.job.inflight / RUN / SCRATCH)
 
 
-def _read_output(project: ProjectContext, place: Workplace, path: Path, tail: int) -> str:
+def _read_output(host: CommandHost, place: Workplace, path: Path, tail: int) -> str:
     """The output without secrets, without colors, and with paths relative to the workspace."""
     try:
         data = path.read_bytes()[-tail:]
     except OSError:
         return ""
     text = surrogates.replace_surrogates(_ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))[0]
-    return project.redact_text(_replace_paths(text, place)).strip()
+    return host.redact_text(_replace_paths(text, place)).strip()
 
 
 def _replace_paths(text: str, place: Workplace) -> str:

@@ -5,7 +5,7 @@ outside of it for Python, Node, Go and Cargo.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +15,13 @@ from logist.agents.protocol import CodePaths
 from logist.core.model import MAX_DEPTH, State
 from logist.errors import LogistError
 from logist.jobs.base.stored_records import read_current_state
-from logist.jobs.setup.setup_cache import SetupCache
 from logist.quick_dataclass import dataclass
 from logist.workspace.prepared import SetupStamp
 
 if TYPE_CHECKING:
     from logist.agents.sandbox import Confinement
     from logist.jobs.base.project import ProjectContext
+    from logist.jobs.setup.command_host import CommandHost
     from logist.store import JobDir
 
 NODE_PROGRAMS = "node_modules/.bin"
@@ -44,33 +44,30 @@ class WorkspaceCode:
     """Packages of the job's own repository: commands would run the user's checkout, not the workspace."""
 
 
-def find_agent_code(project: ProjectContext, job: JobDir, state: State) -> CodePaths:
+def find_agent_code(host: CommandHost) -> CodePaths:
     """Where commands of an agent find programs and code."""
-    stamp = SetupStamp.load(job.setup_file) if project.settings.workspace.setup.commands else None
-    is_current = stamp is not None and stamp.digest and stamp.belongs_to(job.workspace)
-    return find_code(
-        project, job, state, find_prepared_paths(job, stamp) if stamp and is_current else CodePaths()
-    ).paths
+    stamp = SetupStamp.load(host.job.setup_file) if host.setup.commands else None
+    is_current = stamp is not None and stamp.digest and stamp.belongs_to(host.job.workspace)
+    return find_code(host, find_prepared_paths(host, stamp) if stamp and is_current else CodePaths()).paths
 
 
-def find_prepared_paths(job: JobDir, stamp: SetupStamp) -> CodePaths:
+def find_prepared_paths(host: CommandHost, stamp: SetupStamp) -> CodePaths:
     """The virtual environment and the node programs that a setup made directly in the workspace."""
+    workspace = host.job.workspace
     top = [name for name in stamp.outputs if "/" not in name]
-    environments = [name for name in top if (job.workspace / name / "pyvenv.cfg").is_file()]
+    environments = [name for name in top if (workspace / name / "pyvenv.cfg").is_file()]
     programs = [f"{name}/bin" for name in environments]
-    if "node_modules" in top and (job.workspace / NODE_PROGRAMS).is_dir():
+    if "node_modules" in top and (workspace / NODE_PROGRAMS).is_dir():
         programs.append(NODE_PROGRAMS)
     return CodePaths(
         programs=tuple(programs),
         virtual_env=environments[0] if environments else "",
-        readable=(str(SetupCache(job.path.parent).interpreters),),
+        readable=(str(host.cache.interpreters),),
     )
 
 
 def find_code(
-    project: ProjectContext,
-    job: JobDir,
-    state: State,
+    host: CommandHost,
     prepared: CodePaths,
     programs: Sequence[str] = (),
     *,
@@ -80,16 +77,16 @@ def find_code(
 
     `isolated`: one of them is a Python that ignores PYTHONPATH.
     """
-    workspace = Path(os.path.realpath(job.workspace))
+    workspace = Path(os.path.realpath(host.job.workspace))
     path = os.pathsep.join(
         [
             *(str(workspace / name) for name in prepared.programs),
-            project.environment.build_child_environment().get("PATH", ""),
+            host.environment.build_child_environment().get("PATH", ""),
         ]
     )
-    above = sandbox.choose_sandbox(project.settings.sandbox.mode).kind == "none"
+    above = sandbox.choose_sandbox(host.sandbox.mode).kind == "none"
     all_outside = outside_code.find_outside_code(workspace, path, programs, above=above)
-    origin = _find_origin(project, job, state)
+    origin = host.find_origin()
     mapped: list[str] = []
     importable: list[tuple[outside_code.OutsideCode, str]] = []
     outside, instead, readable = [], [], list(prepared.readable)
@@ -111,7 +108,7 @@ def find_code(
             mapped += [] if relative in (".", "src") else [relative]
     roots = [workspace / name for name in ("src", ".", *mapped) if _is_directory_of(workspace, name)]
     for code, relative in importable:
-        if origin.is_code_missing(project, relative, outside_code.find_missing_modules(code.place, roots)):
+        if origin.is_code_missing(relative, outside_code.find_missing_modules(code.place, roots)):
             instead.append(code)
     paths = replace(
         prepared, python_path=tuple(dict.fromkeys(mapped)), readable=tuple(dict.fromkeys(readable))
@@ -135,16 +132,15 @@ def format_names(code: Sequence[outside_code.OutsideCode]) -> str:
 
 
 @dataclass(frozen=True)
-class _Origin:
+class JobOrigin:
     """What a job, or the job that it does a part of, started from."""
 
     source: Path | None
     """The user's repository, without links."""
-    job: JobDir
-    start: str | None
-    """The first checkpoint of `job`."""
+    had_any: Callable[[Sequence[str]], bool]
+    """Whether the workspace held one of these files at the start."""
 
-    def is_code_missing(self, project: ProjectContext, folder: str, missing: Sequence[str]) -> bool:
+    def is_code_missing(self, folder: str, missing: Sequence[str]) -> bool:
         """True if the checkout has modules in `folder` that the workspace had, or that are built from it.
 
         Modules that are new in the checkout since then don't count: nothing in the workspace can know about
@@ -153,10 +149,11 @@ class _Origin:
         if any(not name.endswith(".py") for name in missing):
             return True
         paths = [os.path.normpath(os.path.join(folder, name)) for name in missing]
-        return bool(paths and self.start and project.open_workspace(self.job).holds_any(self.start, paths))
+        return bool(paths) and self.had_any(paths)
 
 
-def _find_origin(project: ProjectContext, job: JobDir, state: State) -> _Origin:
+def find_origin(project: ProjectContext, job: JobDir, state: State) -> JobOrigin:
+    """Find what a job of this machine started from."""
     source, parent, start = state.source, state.parent, state.start_checkpoint
     for _ in range(MAX_DEPTH):
         if source is not None or parent is None:
@@ -168,7 +165,11 @@ def _find_origin(project: ProjectContext, job: JobDir, state: State) -> _Origin:
             break
         job, start = above, values.get("start_checkpoint")
         source, parent = values.get("source"), values.get("parent")
-    return _Origin(Path(os.path.realpath(source)) if isinstance(source, str) else None, job, start)
+
+    def had_any(paths: Sequence[str]) -> bool:
+        return bool(start) and project.open_workspace(job).holds_any(str(start), paths)
+
+    return JobOrigin(Path(os.path.realpath(source)) if isinstance(source, str) else None, had_any)
 
 
 def _is_directory_of(workspace: Path, name: str) -> bool:

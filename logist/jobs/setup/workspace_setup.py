@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
@@ -20,13 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from logist.agents.protocol import AgentWork, CodePaths
-from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
+from logist.core.model import JsonObject
 from logist.core.text import lock_files
 from logist.digests import compute_sha256
 from logist.errors import LogistError, SetupFailed, Stopped
 from logist.formats import SETUP_COPY
-from logist.jobs.base.session import Session, make_process_marker
-from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.setup import commands, setup_cache, workspace_code
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, replace_file
@@ -35,7 +33,10 @@ from logist.workspace import Workspace, prepared
 if TYPE_CHECKING:
     from logist.agents.sandbox import Confinement
     from logist.agents.workplace import Workplace
+    from logist.config.environment import Environment
+    from logist.config.sections import SetupRules
     from logist.jobs.base.project import ProjectContext
+    from logist.jobs.setup.command_host import CommandHost
 
 TAIL_BYTES = 1 << 20
 """The last bytes of each output of a setup command that are saved in logs/."""
@@ -52,6 +53,7 @@ CERTIFICATES = ("SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 USUAL_PROGRAMS = (".venv/bin", workspace_code.NODE_PROGRAMS)
 """Where later commands of a setup find what earlier ones installed."""
 FAILED = "workspace setup failed: "
+FIX = "fix workspace.setup or the lock files, then run the command again"
 KEY_SHOWN = 16
 """The first characters of a key that are recorded in the history."""
 NOT_RUN = "setup skipped: an agent has changed the workspace, and has no network access"
@@ -87,18 +89,17 @@ class Outlook:
         return {"status": self.status, "commands": list(self.commands), "changed": list(self.changed)}
 
 
-def prepare_for_step(session: Session, *, network: bool) -> PreparedWorkspace:
+def prepare_before_ask(host: CommandHost, *, network: bool) -> PreparedWorkspace:
     """Set the workspace up before an agent is called; `network`: the agent may use the network.
 
     Raises SetupFailed if the commands fail and this agent is not the one to correct what another has changed.
     """
-    setup = _Setup(session)
+    setup = _Setup(host)
     if not setup.is_needed():
         return PreparedWorkspace()
     if (current := setup.find_current()) is not None:
         return current
-    checkpoint = session.project.open_workspace(session.job).create_checkpoint("before the setup").commit
-    changed = _changed_since_start(session.project, session.job, session.state, session.state.checkpoint)
+    checkpoint, changed = host.create_checkpoint(), host.find_changed(None)
     if setup.has_failed_before() and setup.is_by_agent(changed):
         # The checks have reported it; this agent is called to correct or to judge it.
         return setup.restore_previous() or PreparedWorkspace()
@@ -107,34 +108,33 @@ def prepare_for_step(session: Session, *, network: bool) -> PreparedWorkspace:
     except SetupFailed as error:
         if not error.by_agent or (previous := setup.restore_previous()) is None:
             raise
-        session.project.say(f"warning: {error.message}; using the previous environment")
+        host.say(f"warning: {error.message}; using the previous environment")
         return previous
 
 
-def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> PreparedWorkspace:
+def prepare_for_checks(host: CommandHost, checkpoint: str, *, network: bool) -> PreparedWorkspace:
     """Set the workspace up before checks run.
 
-    `checkpoint` is the workspace as the agent left it; `network` as for prepare_for_step.
+    `checkpoint` is the workspace as the agent left it; `network` as for prepare_before_ask.
     """
-    setup = _Setup(session)
+    setup = _Setup(host)
     if not setup.is_needed():
         return PreparedWorkspace()
     if (current := setup.find_current()) is not None:
         return current
-    changed = _changed_since_start(session.project, session.job, session.state, checkpoint)
-    return setup.set_up(checkpoint, changed, network=network, guarded=False)
+    return setup.set_up(checkpoint, host.find_changed(checkpoint), network=network, guarded=False)
 
 
 def prepare_again(
-    session: Session, before: PreparedWorkspace, checkpoint: str, *, network: bool
+    host: CommandHost, before: PreparedWorkspace, checkpoint: str, *, network: bool
 ) -> PreparedWorkspace:
     """Restore what a check has changed in what was prepared for it."""
-    stamp = prepared.SetupStamp.load(session.job.setup_file)
+    stamp = prepared.SetupStamp.load(host.job.setup_file)
     if stamp is None or not stamp.digest:
         return before
-    if session.project.open_workspace(session.job).compute_prepared_digest(stamp.outputs) == stamp.digest:
+    if host.open_workspace().compute_prepared_digest(stamp.outputs) == stamp.digest:
         return before
-    return prepare_for_checks(session, checkpoint, network=network)
+    return prepare_for_checks(host, checkpoint, network=network)
 
 
 def preview_setup(project: ProjectContext, job: JobDir) -> Outlook:
@@ -148,7 +148,7 @@ def preview_setup(project: ProjectContext, job: JobDir) -> Outlook:
     locks = workspace.hash_lock_files(rules.lock_files)
     if _is_empty(workspace, locks):
         return Outlook("none", stamp=stamp)
-    key = _compute_key(project, locks)
+    key = _compute_key(rules, project.environment, project.redact_text, locks)
     if _is_current(workspace, stamp, key):
         return Outlook("done", redacted, stamp=stamp)
     changed = _find_changed_lock_files(stamp, locks)
@@ -169,20 +169,13 @@ class _Failed(Exception):
 class _Setup:
     """One setup of one job."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.project, self.job = session.project, session.job
-        self.rules = session.project.settings.workspace.setup
+    def __init__(self, host: CommandHost) -> None:
+        self.host, self.job, self.rules = host, host.job, host.setup
         self.waiting = False
-        self.log = f"{session.state.revision + 1:06d}.setup.log"
 
     def is_needed(self) -> bool:
         """True if the config has a setup, and the workspace contains something to set up."""
-        return bool(self.rules.commands) and not _is_empty(self.open_workspace(), self.locks)
-
-    @cached_property
-    def cache(self) -> setup_cache.SetupCache:
-        return setup_cache.SetupCache(self.project.jobs_dir)
+        return bool(self.rules.commands) and not _is_empty(self.host.open_workspace(), self.locks)
 
     @cached_property
     def stamp(self) -> prepared.SetupStamp | None:
@@ -190,18 +183,15 @@ class _Setup:
 
     @cached_property
     def locks(self) -> dict[str, str]:
-        return self.open_workspace().hash_lock_files(self.rules.lock_files)
+        return self.host.open_workspace().hash_lock_files(self.rules.lock_files)
 
     @cached_property
     def key(self) -> str:
-        return _compute_key(self.project, self.locks)
-
-    def open_workspace(self) -> Workspace:
-        return self.project.open_workspace(self.job)
+        return _compute_key(self.rules, self.host.environment, self.host.redact_text, self.locks)
 
     def find_current(self) -> PreparedWorkspace | None:
         """The existing environment, if it matches the lock files and was not changed since."""
-        if self.stamp is None or not _is_current(self.open_workspace(), self.stamp, self.key):
+        if self.stamp is None or not _is_current(self.host.open_workspace(), self.stamp, self.key):
             return None
         if self.stamp.failed:  # a later setup failed, but its lock files were changed back
             self._save_stamp(replace(self.stamp, failed="", failed_key=""))
@@ -226,8 +216,8 @@ class _Setup:
         themselves, or if the config says so.
         """
         is_touched = changed is None or bool(changed)
-        with self.cache.lock_key(self.key, self._wait_for_other_job):
-            copy = self.cache.find_copy(self.open_workspace(), self.key, self.job.id)
+        with self.host.cache.lock_key(self.key, self._wait_for_other_job):
+            copy = self.host.cache.find_copy(self.host.open_workspace(), self.key, self.host.job_id)
             if copy is not None:
                 return self._use_copy(copy, self.key, self.locks)
             if not is_touched or self.rules.rerun == "always" or (self.rules.rerun == "auto" and network):
@@ -238,10 +228,10 @@ class _Setup:
                     raise
         previous = self.restore_previous() or PreparedWorkspace(note=NOT_RUN)
         if differing := _find_changed_lock_files(self.stamp, self.locks):
-            names = self.project.redact_text(_format_paths(differing))
+            names = self.host.redact_text(_format_paths(differing))
             previous = replace(previous, note=previous.note or f"{FROM_BEFORE} {names} changed")
         if previous.note:
-            self.project.say(
+            self.host.say(
                 f"warning: {previous.note} (to run the setup anyway: workspace.setup.rerun: always)"
             )
         return previous
@@ -252,20 +242,20 @@ class _Setup:
         if (
             own is not None
             and own.digest
-            and self.open_workspace().compute_prepared_digest(own.outputs) == own.digest
+            and self.host.open_workspace().compute_prepared_digest(own.outputs) == own.digest
         ):
             return self._build_prepared(own, record={"key": own.key[:KEY_SHOWN]})
-        for before in (own, *_load_relatives_stamps(self.project, self.session.state)):
+        for before in (own, *self.host.load_relatives_stamps()):
             if before is None or not before.key:
                 continue
-            with self.cache.lock_key(before.key, self._wait_for_other_job):
-                copy = self.cache.find_copy(self.open_workspace(), before.key, self.job.id)
+            with self.host.cache.lock_key(before.key, self._wait_for_other_job):
+                copy = self.host.cache.find_copy(self.host.open_workspace(), before.key, self.host.job_id)
                 if copy is not None:
                     return self._use_copy(copy, before.key, before.lock_files)
         return self._build_prepared(own, note=CHANGED) if own is not None and own.digest else None
 
     def _use_copy(self, copy: setup_cache.Copy, key: str, locks: dict[str, str]) -> PreparedWorkspace:
-        began = self.project.clock.monotonic()
+        began = self.host.clock.monotonic()
         before = self.stamp
         is_same_key = before is not None and before.key == key and bool(before.digest)
         workspace = self._remove_earlier_setup(caches=False)
@@ -280,15 +270,15 @@ class _Setup:
             )
         if is_same_key:  # it was only changed since, for example by compiled modules
             return self._build_prepared(stamp, record={"key": key[:KEY_SHOWN]})
-        self.project.report_progress(f"workspace set up from the cache in {stamp.seconds:.1f} s")
+        self.host.report_progress(f"workspace set up from the cache in {stamp.seconds:.1f} s")
         return self._build_prepared(stamp)
 
     def _run_setup(self, checkpoint: str, *, touched: bool, guarded: bool) -> PreparedWorkspace:
-        self.project.trust.require_to_run()
-        began = self.project.clock.monotonic()
-        before, first = self.stamp, self.session.state.start_checkpoint
+        self.host.require_trust()
+        began = self.host.clock.monotonic()
+        before, first = self.stamp, self.host.start
         if guarded:  # if it is interrupted, the next command restores the workspace
-            self.job.begin_restore(self.session.state.revision + 1, checkpoint, setup=True)
+            self.host.begin_restore(checkpoint)
         workspace = self._remove_earlier_setup(caches=True)
         workspace.disarm_git()  # otherwise git would run what an agent has configured
         try:
@@ -297,59 +287,59 @@ class _Setup:
             workspace.remove_prepared(workspace.find_setup_products(checkpoint, first).outputs)
             workspace.restore(checkpoint, clearing=True)
             known_stamp = before or self._build_stamp("", {}, (), "commands", began)
-            place, at = prepared.identify_workspace(self.job.workspace), self.project.clock.timestamp()
+            place, at = prepared.identify_workspace(self.job.workspace), self.host.clock.timestamp()
             failed = replace(known_stamp, place=place, at=at, outputs=(), digest="", failed_key=self.key)
-            self._save_stamp(replace(failed, failed=error.message.removeprefix(FAILED), log=self.log))
+            self._save_stamp(replace(failed, failed=error.message.removeprefix(FAILED), log=self.host.log))
             if guarded:
-                self.job.end_restore()
+                self.host.end_restore()
             raise
         outputs_made = workspace.find_setup_products(checkpoint, first)
         # From here on it counts as a cache, so it stays when everything else is restored.
         self._save_stamp(self._build_stamp(self.key, self.locks, outputs_made.outputs, "commands", began))
-        self.open_workspace().restore(checkpoint, clearing=True)
+        self.host.open_workspace().restore(checkpoint, clearing=True)
         if outputs_made.others:
-            names = self.project.redact_text(_format_paths(outputs_made.others))
-            self.project.say(f"warning: the setup changed files that git doesn't ignore; restored: {names}")
+            names = self.host.redact_text(_format_paths(outputs_made.others))
+            self.host.say(f"warning: the setup changed files that git doesn't ignore; restored: {names}")
         stamp = self._record_done(self.key, self.locks, outputs_made.outputs, "commands", began)
         try:
             # Without lock files, another workspace may need something else.
             shared = not touched and bool(self.locks)
-            self.cache.save_copy(
-                self.open_workspace(), self.key, self.job.id, outputs_made.outputs, shared=shared
+            self.host.cache.save_copy(
+                self.host.open_workspace(), self.key, self.host.job_id, outputs_made.outputs, shared=shared
             )
         except (LogistError, OSError) as error:
-            self.project.say(f"warning: can't cache the result of the setup for other jobs: {error}")
+            self.host.say(f"warning: can't cache the result of the setup for other jobs: {error}")
         if guarded:
-            self.job.end_restore()
-        self.project.report_progress(f"workspace set up in {stamp.seconds:.1f} s")
+            self.host.end_restore()
+        self.host.report_progress(f"workspace set up in {stamp.seconds:.1f} s")
         return self._build_prepared(stamp)
 
     def _run_commands(self, *, touched: bool) -> None:
         lines: list[str] = []
         try:
-            with commands.make_private_place(self.session) as place:
+            with commands.make_private_place(self.host) as place:
                 confinement = place.confine_setup(*self._build_access(place, touched=touched))
                 self._run_each(place, confinement, lines)
         except _Failed as failure:
             for line in failure.output.splitlines()[-SHOWN_LINES:]:
-                self.project.say(f"  {line}")
+                self.host.say(f"  {line}")
             raise SetupFailed(
                 f"{FAILED}{failure.command}: {failure.reason}",
-                where=str(self.job.logs / self.log),
-                fix="fix workspace.setup or the lock files, then run the command again",
+                where=str(self.job.logs / self.host.log),
+                fix=FIX,
                 output=failure.output,
             ) from None
         finally:
-            self.job.write_log(self.log, "\n".join(lines).encode())
+            self.host.save_log("\n".join(lines).encode())
 
     def _run_each(self, place: Workplace, confinement: Confinement, lines: list[str]) -> None:
         """Run the commands in order until one fails; `lines` gets what they print."""
         seconds = remaining = self.rules.timeout_minutes * SECONDS_OF_MINUTE
         for command in self.rules.commands:
-            redacted = self.project.redact_text(commands.format_command(command))
-            self.project.report_progress(f"setting up the workspace: {redacted}")
+            redacted = self.host.redact_text(commands.format_command(command))
+            self.host.report_progress(f"setting up the workspace: {redacted}")
             result = commands.run_command(
-                self.session, command, place, confinement, seconds=remaining, tail=TAIL_BYTES
+                self.host, command, place, confinement, seconds=remaining, tail=TAIL_BYTES
             )
             output = result.join_output(2 * TAIL_BYTES)
             reason = _explain_failure(result, seconds)
@@ -366,15 +356,15 @@ class _Setup:
 
         If an agent has worked on the files that it runs, it gets no access to what other jobs build on.
         """
-        packages, interpreters = self.cache.packages, self.cache.make_interpreters_folder()
+        packages, interpreters = self.host.cache.packages, self.host.cache.make_interpreters_folder()
         if touched:
             packages = place.scratch / "packages"
             packages.mkdir(mode=0o700)
         code = CodePaths(programs=USUAL_PROGRAMS, readable=(str(interpreters),))
         work = AgentWork(
             network=True,
-            sandbox=self.project.settings.sandbox,
-            marker=make_process_marker(self.session),
+            sandbox=self.host.sandbox,
+            marker=self.host.marker,
             code=code,
         )
         variables = {
@@ -386,15 +376,15 @@ class _Setup:
             # Otherwise each run of Python would compile modules, which counts as a change of the environment.
             "UV_COMPILE_BYTECODE": "1",
             "UV_PYTHON_INSTALL_DIR": str(interpreters),
-            **self.project.environment.select_variables(CERTIFICATES),
-            **self.project.environment.select_variables(self.rules.environment),
+            **self.host.environment.select_variables(CERTIFICATES),
+            **self.host.environment.select_variables(self.rules.environment),
         }
         return work, variables, (packages,) if touched else (packages, interpreters)
 
     def _stop_if_asked(self, done: commands.ShellResult) -> None:
-        stopping = self.project.stopping()
+        stopping = self.host.stopping()
         if stopping or (done.ended and done.ended.how == "stopped"):
-            fix = f"to start it again, run: logist job step --job {self.job.id}"
+            fix = f"to start it again, run: logist job step --job {self.host.job_id}"
             raise Stopped("stopped during the workspace setup", exit_code=stopping or 130, fix=fix)
 
     def _remove_earlier_setup(self, *, caches: bool) -> Workspace:
@@ -407,7 +397,7 @@ class _Setup:
         else:
             with suppress(FileNotFoundError):
                 os.unlink(self.job.setup_file)
-        workspace = self.open_workspace()
+        workspace = self.host.open_workspace()
         workspace.remove_prepared(outputs, caches=caches)
         return workspace
 
@@ -415,7 +405,7 @@ class _Setup:
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
     ) -> prepared.SetupStamp:
         """Record what is there now, as the last action: an interrupted setup does not count as done."""
-        digest = self.open_workspace().compute_prepared_digest(outputs)
+        digest = self.host.open_workspace().compute_prepared_digest(outputs)
         stamp = replace(self._build_stamp(key, locks, outputs, source, began), digest=digest)
         self._save_stamp(stamp)
         return stamp
@@ -423,7 +413,7 @@ class _Setup:
     def _build_stamp(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
     ) -> prepared.SetupStamp:
-        clock = self.project.clock
+        clock = self.host.clock
         return prepared.SetupStamp(
             key=key,
             lock_files=locks,
@@ -432,7 +422,7 @@ class _Setup:
             outputs=outputs,
             source=source,
             seconds=round(clock.monotonic() - began, 1),
-            log=self.log if source == "commands" else "",
+            log=self.host.log if source == "commands" else "",
         )
 
     def _save_stamp(self, stamp: prepared.SetupStamp) -> None:
@@ -444,16 +434,16 @@ class _Setup:
     ) -> PreparedWorkspace:
         default_record = {"key": stamp.key[:KEY_SHOWN], "source": stamp.source, "seconds": stamp.seconds}
         return PreparedWorkspace(
-            workspace_code.find_prepared_paths(self.job, stamp), note, record or default_record
+            workspace_code.find_prepared_paths(self.host, stamp), note, record or default_record
         )
 
     def _wait_for_other_job(self) -> None:
         """Wait while another job sets up the same."""
         if not self.waiting:
-            self.project.report_progress("waiting for another job that runs the same setup")
+            self.host.report_progress("waiting for another job that runs the same setup")
         self.waiting = True
-        if self.project.stopping():
-            raise Stopped("stopped waiting for the setup of another job", exit_code=self.project.stopping())
+        if self.host.stopping():
+            raise Stopped("stopped waiting for the setup of another job", exit_code=self.host.stopping())
         time.sleep(WAIT_SECONDS)
 
 
@@ -463,20 +453,21 @@ def _is_current(workspace: Workspace, stamp: prepared.SetupStamp | None, key: st
     return workspace.compute_prepared_digest(stamp.outputs) == stamp.digest
 
 
-def _compute_key(project: ProjectContext, locks: dict[str, str]) -> str:
+def _compute_key(
+    rules: SetupRules, environment: Environment, redact_text: Callable[[str], str], locks: dict[str, str]
+) -> str:
     """A hash of all that decides what the commands make: they, the lock
     files, the machine and its interpreters.
     """
-    path = project.environment.build_child_environment().get("PATH", os.defpath)
-    rules = project.settings.workspace.setup
-    variables = project.environment.select_variables(rules.environment)
+    path = environment.build_child_environment().get("PATH", os.defpath)
+    variables = environment.select_variables(rules.environment)
     import shutil  # noqa: PLC0415 - loads the libraries of three compressions, and most jobs have no setup
 
     identity = {
         "format": SETUP_COPY.version,
         "commands": rules.model_dump(mode="json")["commands"],
         # NODE_ENV decides what is installed; a token that is renewed does not.
-        "environment": {name: project.redact_text(value) for name, value in variables.items()},
+        "environment": {name: redact_text(value) for name, value in variables.items()},
         "lock_files": locks,
         "machine": [sys.platform, platform.machine()],
         "interpreters": [_identify_program(shutil.which(name, path=path)) for name in INTERPRETERS],
@@ -493,46 +484,9 @@ def _identify_program(program: str | None) -> list[str | int]:
     return [real_path, status.st_size, status.st_mtime_ns]
 
 
-def _changed_since_start(
-    project: ProjectContext, job: JobDir, state: State, commit: str | None
-) -> frozenset[str] | None:
-    """The paths, without caches, that differ from what the job, or its topmost parent, began with; None if
-    unknown.
-
-    Agents or a person have changed them; we can't tell which.
-    """
-    start, parent = state.start_checkpoint, state.parent
-    paths: set[str] = set()
-    for _ in range(MAX_DEPTH + 1):
-        if start is None or commit is None:
-            return None
-        changes, _ = project.open_workspace(job).list_changes(start, commit, sys.maxsize)
-        paths.update(change.path for change in changes if not change.cache)
-        if parent is None:
-            # A fork of a child job contains work of the parent job, but has no parent itself.
-            made_by_job = next(iter(job.read_entries()), {}).get("actor") == Actor.SYSTEM
-            return None if made_by_job else frozenset(paths)
-        try:
-            job = project.open_job(parent)
-            above = read_current_state(job)
-        except LogistError:
-            return None
-        commit, start, parent = start, above.get("start_checkpoint"), above.get("parent")
-    return None
-
-
 def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
     """True if nothing in the workspace could define what to install yet."""
     return not locks and not workspace.list_files(1).paths
-
-
-def _load_relatives_stamps(project: ProjectContext, state: State) -> list[prepared.SetupStamp | None]:
-    """The stamps of the parent and of the job that this one was forked from."""
-    stamps = []
-    for name in (state.parent, state.forked.job if state.forked else None):
-        with suppress(LogistError):
-            stamps.append(prepared.SetupStamp.load(project.open_job(name).setup_file) if name else None)
-    return stamps
 
 
 def _find_changed_lock_files(stamp: prepared.SetupStamp | None, locks: dict[str, str]) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from logist.core.machine import limits
 from logist.core.machine.steward import next_command
-from logist.core.model import TERMINAL, Status
+from logist.core.model import TERMINAL, EffectiveSpec, State, Status
 from logist.core.model.commands import SpecCommand
 from logist.errors import Refused
 from logist.jobs.base import specs
@@ -44,7 +45,15 @@ def configure_job(
         )
         if ("files",) in changes:
             warnings += specs.file_warnings(project, project.open_workspace(session.job), spec.files)
+        if any(path[0] == "limits" for path in changes):
+            warnings += _warn_reached_limit(spec, session.state)
         return CommandResult(job_id, session.state, (*settled, *recorded), warnings=warnings)
+
+
+def _warn_reached_limit(spec: EffectiveSpec, state: State) -> tuple[str, ...]:
+    """Warn if a limit is below what the job has used already."""
+    halt = limits.find_reached_limit(spec, state.usage)
+    return (f"{halt.reason}: the next step halts the job unless you raise the limit",) if halt else ()
 
 
 def set_rank(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from logist.core.answer import plans
-from logist.core.history import fold
+from logist.core.history import fold, merge_policy
 from logist.core.machine import kinds, steward
 from logist.core.model import (
     EffectiveSpec,
@@ -135,9 +135,8 @@ def record_decision(
         if _has_unexecuted_plan(plan, session.state)
         else ()
     )
-    return job_merge.merge_due(
-        project, CommandResult(job_id, session.state, (*pending_entries, *recorded), notes)
-    )
+    result = CommandResult(job_id, session.state, (*pending_entries, *recorded), notes)
+    return job_merge.merge_due(project, result) if merge_policy.concerns_merge(result.state) else result
 
 
 def _refuse_unusable_options(session: Session, asked: RecordedCommand, note: str | None) -> None:

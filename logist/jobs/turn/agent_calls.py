@@ -33,7 +33,8 @@ from logist.jobs.base.call_limits import bind_call_rates
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
-from logist.jobs.turn import outages, stop_costs
+from logist.jobs.setup.command_host import JobHost
+from logist.jobs.turn import errands, outages, stop_costs
 from logist.lazy_modules import load_all
 from logist.store import inflight
 
@@ -79,6 +80,9 @@ def build_ask(
         room = limits.remaining_microcents(spec, session.state.usage, shared)
         allowance = limits.program_allowance(room, shared, settings.max_concurrent_agents, reserved)
         reserved = allowance
+    errand = None
+    if session.project.workers is not None and plan.agent not in IN_PLACE:
+        errand = errands.size_errand(session, spec, plan, shared)
     return RecordedAsk(
         sequence=session.state.revision + 1,
         after=session.position.hash,
@@ -109,6 +113,7 @@ def build_ask(
         longest_output_tokens=_find_longest_output(plan) if settings.answers.reask else None,
         work=describe_agent_work(session, plan.agent, plan.role, plan.tools, gate),
         spec=spec,
+        errand=errand,
     )
 
 
@@ -167,9 +172,9 @@ def describe_agent_work(
         sandbox=settings.sandbox,
         marker=make_process_marker(session),
         program=program.model_dump(mode="json") if program else None,
-        code=workspace_code.find_agent_code(session.project, session.job, session.state)
-        if may_run_programs(agent, role.permissions)
-        else CodePaths(),
+        code=workspace_code.find_agent_code(JobHost(session))
+        if may_run_programs(agent, role.permissions) and session.project.workers is None
+        else CodePaths(),  # the machine of the worker finds its own
     )
 
 
@@ -263,6 +268,9 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     project, job = session.project, session.job
     project.trust.require_to_run()  # also when another command than a step continues unfinished work
     raise_if_stopping(session)
+    if project.workers is not None and ask.errand is not None:
+        errands.send_errand(session, ask, project.workers)
+        return
     workspace = project.open_workspace(job)
     workspace.disarm_git(for_programs=may_run_programs(ask.agent, ask.work.permissions))
     if workspace.why_history_is_missing:

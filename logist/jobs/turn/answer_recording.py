@@ -29,6 +29,8 @@ from logist.jobs.turn import (
     answer_forms,
     check_runs,
     doubtful_payments,
+    errands,
+    late_results,
     observation,
     outages,
     unfinished_turns,
@@ -60,6 +62,10 @@ def record_pending_answer(
     restore_point = unfinished_turns.undo_cut_off_restore(session)
     budgets.settle_calls(session)
     collected = _collect_unrecorded(session)
+    if collected is not None and collected.ask is not None and collected.ask.is_away:
+        errands.collect_away(session)
+        budgets.settle_calls(session)
+        collected = _collect_unrecorded(session)
     if _may_resume(session, collected, goes_on):
         assert collected is not None
         collected = _resume_answer(session, collected)
@@ -141,7 +147,8 @@ def _end_leftover_processes(ask: RecordedAsk) -> None:
 
 def _collect_unrecorded(session: Session) -> ask_files.Collected | None:
     """Collect what is in flight and not recorded yet; None if nothing is, or nothing was sent."""
-    return _find_unrecorded(session, ask_files.collect_ask(session.job.read_exchanges()))
+    exchanges = session.job.read_exchanges()
+    return _find_unrecorded(session, ask_files.collect_ask(exchanges)) if exchanges else None
 
 
 def _find_unrecorded(session: Session, got: ask_files.Collected) -> ask_files.Collected | None:
@@ -167,7 +174,10 @@ def _find_request_origin(entry: Interaction) -> str | None:
 
 def describe_pending_work(session: Session) -> str:
     """Why the next changing command first records or undoes something; empty if it does not."""
-    if step.find_due_phase(session.state) is not None and _collect_unrecorded(session) is not None:
+    got = _collect_unrecorded(session) if step.find_due_phase(session.state) is not None else None
+    if got is not None and got.ask is not None and got.ask.errand is not None and got.ask.is_away:
+        return errands.describe_work(got.ask.errand)
+    if got is not None:
         return "a step is in progress or not recorded yet: the next command records its result without a new request"
     if not session.find_unfinished_restore():
         return ""
@@ -182,7 +192,8 @@ def is_unsent(session: Session) -> bool:
     """True if a courier ended before it sent its request; then no other
     command recorded an outcome either.
     """
-    return _is_unsent(session, ask_files.collect_ask(session.job.read_exchanges()))
+    exchanges = session.job.read_exchanges()
+    return bool(exchanges) and _is_unsent(session, ask_files.collect_ask(exchanges))
 
 
 def _is_unsent(session: Session, got: ask_files.Collected) -> bool:
@@ -313,7 +324,7 @@ def record_answer(
         []
         if undone
         else check_runs.run_due_checks(
-            session, workspace, ask, answer, checkpoint_left.commit, unchecked=unchecked, touched=touched
+            session, ask, answer, checkpoint_left.commit, unchecked=unchecked, touched=touched
         )
     )
     observed = observation.observe_workspace(
@@ -346,7 +357,9 @@ def record_answer(
     )
     recorded = session.record(entry)[0]
     if simulated:
-        budgets.book_supplied_cost(session, ask, answered.reply.usage)
+        released = command.released_of
+        booked = late_results.find_booked(session, released) if released is not None else 0
+        budgets.book_supplied_cost(session, ask, answered.reply.usage, booked)
     if undone or check_results:
         session.job.end_restore()
     return recorded
@@ -370,6 +383,8 @@ def _record_given_up_answer(session: Session, answered: observation.Answered) ->
 
 def _record_doubtful_answer(session: Session, answered: observation.Answered) -> Interaction:
     """Record the worst-case cost, restore the workspace, and leave the question to a steward."""
+    if answered.ask.is_away:
+        late_results.note_away(session, answered.ask)
     outcome = step.conclude_in_doubt(answered.ask.spec, session.state, answered.ask.role)
     exchanges = session.job.read_exchanges()
     booked = RecoverCommand(

@@ -158,10 +158,13 @@ def warn_without_gate(project: ProjectContext, turn: PlannedTurn) -> None:
 
 
 def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
-    """Raise Refused if the config requires a sandbox and none works here; warn if it only prefers one."""
+    """Raise Refused if the config requires a sandbox and none works here; warn if it only prefers one.
+
+    With workers, each of them judges its own machine.
+    """
     mode = project.settings.sandbox.mode
     runs_commands = turn.agent not in MODEL_AGENTS or turn.role.permissions.can_execute_commands
-    if project.has_local_agent or not runs_commands:
+    if project.has_local_agent or project.workers is not None or not runs_commands:
         return
     sandbox.require_linux()
     if mode == "off" or sandbox.detect_sandbox().kind != "none":

@@ -13,22 +13,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from logist.agents import protocol
-from logist.agents.courier import shared_limits
-from logist.agents.courier.ask_files import Ending, RecordedAsk, position_of
+from logist.agents.courier import ask_files, shared_limits
 from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.jobs.setup import commands
+from logist.jobs.setup.command_host import JobHost
 from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 
 if TYPE_CHECKING:
+    from logist.agents.courier.ask_files import RecordedAsk
     from logist.core.step.step import StepPlan
     from logist.jobs.base.session import Session
     from logist.store import Exchange
 
-RESUMABLE = (Ending.COST, Ending.SHARED_COST, Ending.TIME)
-"""Endings of an ask after which it can resume from its last turn."""
 AFTERWARDS = 4
 """The most interactions after the failed one: a new spec, the halt, decisions of a steward."""
 
@@ -61,7 +60,12 @@ def _is_completed(exchange: Exchange) -> bool:
     tools = exchange.tools
     if exchange.response is None or tools is None or "end" not in tools:
         return False
-    return tools["end"] is None or tools["end"]["kind"] in RESUMABLE
+    return tools["end"] is None or _can_resume_after(tools["end"]["kind"])
+
+
+def _can_resume_after(kind: str) -> bool:
+    """Whether an ask with such an ending can resume from its last turn."""
+    return kind in (ask_files.Ending.COST, ask_files.Ending.SHARED_COST, ask_files.Ending.TIME)
 
 
 def _kept_turns_name(sequence: int) -> str:
@@ -84,7 +88,7 @@ def _match_kept_turns(
     session: Session, data: Any, sequence: int, spec: EffectiveSpec, plan: StepPlan, checkpoint: str
 ) -> Kept | None:
     since = [entry for entry in session.load_history() if entry.sequence >= sequence]
-    failed_entry, ask = since[0], RecordedAsk.read(data["envelope"])
+    failed_entry, ask = since[0], ask_files.RecordedAsk.read(data["envelope"])
     is_same = (
         _has_kept_turns(failed_entry)
         and all(map(_changes_nothing, since[1:]))
@@ -141,6 +145,7 @@ def resume_turns(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedA
         provider=fresh.provider,
         model=fresh.model,
         restored_from=checkpoint,
+        errand=fresh.errand,
     )
     workspace = session.project.open_workspace(session.job)
     session.job.begin_restore(session.state.revision + 1, checkpoint)
@@ -174,14 +179,14 @@ def is_restored(session: Session, checkpoint: str) -> bool:
     """True if everything that `resume_turns` restores is there, so that there is nothing to undo."""
     exchanges = session.job.read_exchanges()
     is_answered = bool(exchanges) and exchanges[-1].tools is None  # then a check was interrupted
-    return position_of(exchanges).restored_from == checkpoint and not is_answered
+    return ask_files.position_of(exchanges).restored_from == checkpoint and not is_answered
 
 
 def undo_cut_off_restore(session: Session) -> str | None:
     """Undo an interrupted restore of the workspace; return the checkpoint that is restored."""
     checkpoint = session.find_unfinished_restore()
     if checkpoint:
-        commands.end_leftover_commands(session)
+        commands.end_leftover_commands(JobHost(session))
     if checkpoint and not is_restored(session, checkpoint):
         workspace = session.project.open_workspace(session.job)
         workspace.create_checkpoint("before a cut-off restore is undone")

@@ -189,8 +189,8 @@ def load_baseline(git: Git, known: ReadCheckpoint | None = None) -> Baseline:
     return Baseline.from_tree(*known)
 
 
-def find_unchanged_ids(git: Git, table: FileTable) -> dict[str, bytes]:
-    """Return the ids in git of the files that still have the stamp of the last checkpoint, by path.
+def find_unchanged_ids(git: Git, table: FileTable) -> list[bytes | None]:
+    """Return the ids in git of the files in a table that still have the stamp of the last checkpoint; None for others.
 
     Empty if the file with the stamps is lost: then only reading a file tells its id.
     """
@@ -198,15 +198,15 @@ def find_unchanged_ids(git: Git, table: FileTable) -> dict[str, bytes]:
         commit = objects.read_tip(git)
         last = _read_stamps_file(git, commit) if commit is not None else None
     except (LogistError, OSError):
-        return {}
+        return []
     if last is None:
-        return {}
+        return []
     entries = _entry_format(last.commit or "").iter_unpack(last.entries)
     ids_then = [name if number else None for number, name in entries]
     ids: list[bytes | None] = [None] * table.count_files()
     for now, then in _pair_same_files(table, last.table):
         ids[now] = ids_then[then]
-    return {path: name for path, name in zip(table.text_paths, ids, strict=True) if name is not None}
+    return ids
 
 
 def _pair_same_files(table: FileTable, last: FileTable) -> Iterator[tuple[slice, slice]]:
@@ -278,20 +278,24 @@ def _open_private(path: str, flags: int) -> int:
 
 def _read_stamps_file(git: Git, commit: str) -> Baseline | None:
     try:
-        magic, checksum, data = read_regular(git.git_dir / FILE).split(b"\n", 2)
+        packed = read_regular(git.git_dir / FILE)
+        checksum_at = packed.index(b"\n") + 1
+        start = packed.index(b"\n", checksum_at) + 1
     except (OSError, ValueError):  # the repository has the same content
         return None
-    if magic != MAGIC or compute_sha256(data).encode() != checksum:
+    magic, checksum = packed[: checksum_at - 1], packed[checksum_at : start - 1]
+    # Megabytes, if there are many files: they are not copied to be hashed.
+    if magic != MAGIC or compute_sha256(memoryview(packed)[start:]).encode() != checksum:
         return None
-    line, _, rest = data.partition(b"\n")
-    head = json.loads(line)
-    return _unpack_baseline(head, rest) if head["commit"] == commit else None
+    end = packed.find(b"\n", start)
+    head = json.loads(packed[start:end])
+    return _unpack_baseline(head, packed, end + 1) if head["commit"] == commit else None
 
 
-def _unpack_baseline(head: dict[str, Any], rest: bytes) -> Baseline | None:
-    parts, start = [], 0
+def _unpack_baseline(head: dict[str, Any], packed: bytes, start: int) -> Baseline | None:
+    parts = []
     for size in head["sizes"]:
-        parts.append(rest[start : start + size])
+        parts.append(packed[start : start + size])
         start += size
     directories, names, stamps, entries = parts
     table = FileTable(directories, tuple(head["counts"]), names, stamps)

@@ -139,10 +139,18 @@ class FileTable:
     @cached_property
     def text_groups(self) -> list[tuple[str, list[str]]]:
         """Each directory with the names of the files in it, as text."""
-        names = os.fsdecode(self.names).split("\0")
-        directories = os.fsdecode(self.directories).split("\0")
-        places = zip(directories, self.list_places(), strict=True)
+        names, places = self.text_names, zip(self.text_directories, self.list_places(), strict=True)
         return [(directory, names[start:end]) for directory, (start, end) in places]
+
+    @cached_property
+    def text_directories(self) -> list[str]:
+        """The directories, as text."""
+        return os.fsdecode(self.directories).split("\0")
+
+    @cached_property
+    def text_names(self) -> list[str]:
+        """The names of the files in the order of the paths, as text."""
+        return os.fsdecode(self.names).split("\0") if self.names else []
 
     @cached_property
     def stored_paths(self) -> list[bytes]:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.relevance import kinds
+from logist.core.relevance.candidates import Candidates
 from logist.core.relevance.mentions import Mentions, find_mentions
 from logist.core.relevance.ranking import Names, RankedFile, rank_files
 from logist.core.relevance.task import Task
@@ -19,15 +20,13 @@ from logist.core.relevance.words import find_focus, find_keywords
 from logist.quick_dataclass import dataclass
 from logist.workspace.context import searching, showing
 from logist.workspace.context.source_history import SourceHistory
-from logist.workspace.context.walking import FileSurvey
+from logist.workspace.context.walking import CONFIDENTIAL, IGNORED, FileSurvey
 from logist.workspace.files import file_names, safe_open
 
 if TYPE_CHECKING:
     from logist.core.prompt.search_report import SearchReport, Survey
 
 NAMED = "named in the task"
-IGNORED = "git-ignored: not shown"
-CONFIDENTIAL = "may contain secrets: not shown"
 BINARY = "binary file"
 NO_ROOM = "text not shown: no room left"
 
@@ -71,18 +70,22 @@ def find_relevant_files(
         report.survey, report.known, report.limit = found, known, bounds.limit
     if bounds.limit < 1:
         return []
-    files = dict(found.files)
-    if not "".join(files).isascii():
-        files = {path: size for path, size in files.items() if is_text(path)}
-    for path in known:
-        files.pop(path, None)
-    mentioned = find_mentions(task, files, found.directories)
+    paths: Collection[str] = found.files.keys()
+    names: Sequence[str] | None = found.table.text_names
+    candidates = found.searchable
+    if not (found.table.names.isascii() and found.table.directories.isascii()):
+        paths, names = dict.fromkeys(filter(is_text, paths)), None
+        candidates = candidates.keep(map(is_text, candidates.paths))
+    if known:
+        paths, names = dict.fromkeys(path for path in paths if path not in known), None
+        candidates = candidates.keep(path not in known for path in candidates.paths)
+    mentioned = find_mentions(task, paths, found.directories, names)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, files, found.searchable, task, mentioned, bounds, past, texts, report)
+        ranked = _rank_files(top, candidates, task, mentioned, bounds, past, texts, report)
         unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
     shown_texts = _Texts(root, showing.PromptReader(task, redact), bounds)
     chosen: list[Relevant] = []
-    for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
+    for path, reason, note in _iter_best(mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
         file = FileText(path, None, note) if note else shown_texts.read_file(path)
@@ -149,8 +152,7 @@ def is_text(path: str) -> bool:
 
 def _rank_files(
     top: int,
-    files: Mapping[str, int],
-    searchable_kinds: Mapping[str, kinds.FileKind],
+    files: Candidates,
     task: Task,
     named: Mentions,
     bounds: ContextBounds,
@@ -158,33 +160,26 @@ def _rank_files(
     texts: searching.KnownTexts,
     report: SearchReport | None,
 ) -> list[RankedFile]:
-    """Return the files with words of the task, the best first, without
-    secret files and files that are not text.
-    """
+    """Return the files with words of the task, the best first."""
     wanted = find_keywords(task)
     if not wanted:
         return []
-    kind_by_path = searchable_kinds
-    if not files.keys() >= searchable_kinds.keys():
-        kind_by_path = {path: kind for path, kind in searchable_kinds.items() if path in files}
     name_index = Names(wanted)
     chosen = searching.choose_files(
-        files,
-        kind_by_path,
-        lambda path: kind_by_path[path].worth + any(name_index.find_hits(path)),
+        files, lambda number: files.kinds[number].worth + any(name_index.find_hits(files.paths[number]))
     )
-    searchable = frozenset(chosen)
     if report:
-        report.searched = searchable
+        report.searched = list(map(files.paths.__getitem__, chosen))
+    found = searching.count_words(top, files, chosen, wanted, texts)
     return rank_files(
         wanted,
         name_index,
-        searching.count_words(top, files, chosen, wanted, texts),
-        files=kind_by_path,
+        found,
+        files=files,
         searched=len(chosen),
         most=bounds.limit + len(named.files) + _SPARE,
-        find_definitions=lambda paths: dict(
-            searching.find_definitions(top, files, [path for path in paths if path in searchable], wanted)
+        find_definitions=lambda numbers: searching.find_definitions(
+            top, files, [number for number in numbers if found.contents[number] >= 0], wanted
         ),
         votes=past.count_votes(wanted) if past else {},
         directories=named.directories,
@@ -198,7 +193,7 @@ _SPARE = 20
 
 
 def _iter_best(
-    files: Mapping[str, int], named: Mentions, ranked: list[RankedFile], unlisted: list[str]
+    named: Mentions, ranked: list[RankedFile], unlisted: list[str]
 ) -> Iterator[tuple[str, str, str]]:
     """Yield path, reason, and a note if the file must not be read; each path once."""
     yielded = set()

@@ -14,7 +14,7 @@ from logist.core.relevance import kinds
 from logist.core.relevance.ranking_report import Factor, WordPoints
 from logist.core.text.patterns import compile_exclusions, find_parent_directories
 from logist.quick_dataclass import dataclass
-from logist.workspace.context import choosing, searching
+from logist.workspace.context import choosing, walking
 from logist.workspace.files import agent_files, safe_open
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _explain_unlisted(root: Path, report: SearchReport, path: str, size: int) ->
         return f"rank {rank}: at most {report.limit} are listed (context.relevant_files_limit){also}"
     if unsearched:
         return unsearched if score else f"{unsearched}; no word in its name"
-    note = agent_files.read_file(root, path, searching.MAX_FILE_BYTES).note
+    note = agent_files.read_file(root, path, walking.MAX_FILE_BYTES).note
     if note:
         return note
     return "no word of the task is in its name or text, and no past commit about it has changed it"
@@ -128,8 +128,8 @@ def _explain_unlisted(root: Path, report: SearchReport, path: str, size: int) ->
 
 def _explain_unsearched(root: Path, report: SearchReport, path: str, size: int) -> str:
     """Return why the words of a text don't count; "" if they do."""
-    if size > searching.MAX_FILE_BYTES:
-        return f"not searched: {size:,} bytes, at most {searching.MAX_FILE_BYTES:,} are read"
+    if size > walking.MAX_FILE_BYTES:
+        return f"not searched: {size:,} bytes, at most {walking.MAX_FILE_BYTES:,} are read"
     if size and path not in report.searched and report.ranking.words:
         return "not searched: likelier files fill the limit of all texts"
     is_unreadable = agent_files.read_file(root, path, 0).note == agent_files.UNREADABLE

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from logist.core.prompt.shown_files import FileText
-from logist.core.relevance import kinds
-from logist.core.relevance.mentions import find_lines
-from logist.core.relevance.task import Task
-from logist.core.relevance.words import find_keywords
+from logist.core.relevance import Task, file_parts, kinds, mentions, words
 from logist.core.text.counts import format_count
 from logist.quick_dataclass import dataclass
-from logist.workspace.context.searching import MAX_FILE_BYTES
+from logist.workspace.context.walking import MAX_FILE_BYTES
 from logist.workspace.files import agent_files
 
 FOR_AGENTS = ", with line numbers; read the file for the rest"
@@ -40,13 +37,11 @@ class PromptReader:
         too_large = FileText(file.path, None, f"{TOO_LARGE}: {size} bytes, the limit is {room}")
         if room < LEAST_ROOM:
             return too_large
-        from logist.core.relevance.file_parts import Matches, show_file  # noqa: PLC0415 - many prompts have no large file
-
-        matches = Matches(find_keywords(self.task), find_lines(self.task, path))
+        matches = file_parts.Matches(words.find_keywords(self.task), mentions.find_lines(self.task, path))
         text = self.redact(file.text)
         if size > most:
             text = agent_files.drop_uncertain_end(text)
-        parts = show_file(text, matches, room, headings=kinds.classify_file(path).prose)
+        parts = file_parts.show_file(text, matches, room, headings=kinds.classify_file(path).prose)
         if not parts.text:
             return too_large
         return FileText(file.path, parts.text, _describe_parts(parts.total, size, most))

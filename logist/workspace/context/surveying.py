@@ -11,9 +11,8 @@ from logist.core.relevance import key_files, kinds, tree
 from logist.core.text.counts import format_bytes, format_count
 from logist.core.text.patterns import Patterns, compile_exclusions
 from logist.workspace.context import searching, walking
-from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED
 from logist.workspace.context.tracked import Tracked
-from logist.workspace.context.walking import FileSurvey, find_ignored, survey_files
+from logist.workspace.context.walking import CONFIDENTIAL, IGNORED, FileSurvey, find_ignored, survey_files
 from logist.workspace.files import agent_files
 
 MAX_KEY_FILE_BYTES = 65_536
@@ -66,11 +65,11 @@ def describe_unsearched(found: FileSurvey) -> str:
     for number_of_files, kind in found.kind_counts:
         binary += 0 if kind.worth else number_of_files
         secret += number_of_files if kind.worth and kind.secret else 0
-    sizes = found.list_searchable_sizes()
-    large = sum(size > searching.MAX_FILE_BYTES for size in sizes)
-    left = sum(size for size in sizes if size <= searching.MAX_FILE_BYTES)
+    sizes = found.searchable.sizes
+    large_sizes = [size for size in sizes if size > walking.MAX_FILE_BYTES]
+    large, left = len(large_sizes), sum(sizes) - sum(large_sizes)
     counted = (
-        (large, "file", f" over {format_bytes(searching.MAX_FILE_BYTES)}"),
+        (large, "file", f" over {format_bytes(walking.MAX_FILE_BYTES)}"),
         (binary, "binary file", ""),
         (secret, "file", " that may contain secrets"),
         (numbers[walking.LINK], "link", ""),

@@ -15,10 +15,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
-from itertools import compress
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 
+from logist.core.relevance.candidates import Candidates, lower_names
 from logist.core.relevance.kinds import FileKind, classify_files
 from logist.core.text.patterns import NameGate, Patterns, parse_patterns
 from logist.quick_dataclass import dataclass
@@ -32,6 +33,8 @@ from logist.workspace.files.file_names import split_agent_path
 MAX_DEPTH = 100
 MAX_FILES = 200_000
 """Maximum number of files; the rest is not counted."""
+MAX_FILE_BYTES = 2_000_000
+"""A larger file is not searched: it is data, and would use up the limit for all files."""
 MAX_IN_ONE = 20_000
 """Maximum number of files in one directory."""
 IGNORE_FILE = ".gitignore"
@@ -51,6 +54,8 @@ REPOSITORY = "another git repository"
 UNREADABLE = "unreadable"
 TOO_DEEP = "too deep"
 SECOND_NAME = "has hard links"
+IGNORED = "git-ignored: not shown"
+CONFIDENTIAL = "may contain secrets: not shown"
 
 
 @dataclass
@@ -79,23 +84,27 @@ class FileSurvey:
         return dict(zip(self.table.text_paths, self.table.list_sizes(), strict=True))
 
     @cached_property
+    def searchable(self) -> Candidates:
+        """The files that are text and don't usually contain secrets."""
+        table = self.table
+        sizes = table.list_sizes()
+        everything = Candidates(
+            table.text_paths,
+            table.text_names,
+            self._low_names,
+            self.kinds,
+            sizes,
+            range(len(sizes)),
+            table.text_directories,
+            [*accumulate(table.counts)],
+        )
+        usual = {id(kind) for _, kind in self.kind_counts if kind.worth and not kind.secret}
+        return everything.keep(map(usual.__contains__, self._kind_ids))
+
+    @cached_property
     def kinds(self) -> list[FileKind]:
         """The kind of each file, in the order of `files`; many files share one object."""
         return classify_files(self.table.text_groups)
-
-    @cached_property
-    def searchable(self) -> dict[str, FileKind]:
-        """The kinds of the files that are text and don't usually contain secrets."""
-        return dict(compress(zip(self.files, self.kinds, strict=True), self._is_searchable))
-
-    def list_searchable_sizes(self) -> list[int]:
-        """Return the sizes of the searchable files."""
-        return [*compress(self.files.values(), self._is_searchable)]
-
-    @cached_property
-    def _is_searchable(self) -> list[bool]:
-        usual = {id(kind) for _, kind in self.kind_counts if kind.worth and not kind.secret}
-        return list(map(usual.__contains__, self._kind_ids))
 
     @cached_property
     def kind_counts(self) -> list[tuple[int, FileKind]]:
@@ -103,6 +112,10 @@ class FileSurvey:
         ids = self._kind_ids
         by_id = dict(zip(ids, self.kinds, strict=True))  # to hash the fields takes longer
         return [(number, by_id[each]) for each, number in Counter(ids).items()]
+
+    @cached_property
+    def _low_names(self) -> list[str]:
+        return lower_names(self.table.text_names)
 
     @cached_property
     def _kind_ids(self) -> list[int]:

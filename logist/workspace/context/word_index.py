@@ -32,6 +32,10 @@ MOST_SMALL_PARTS = 16
 MOST_FOLDER_BYTES = 256_000_000
 """If the folder is larger, the parts that were not used for the longest time are removed."""
 MOST_PART_BYTES = 1 << 28
+BLOCK_BYTES = 1 << 16
+"""The postings, which are most of a part, have a checksum for each block of this size, so that a search reads few of them."""
+_FIRST_BYTES = 1 << 19
+"""So much of a part is read at once: mostly all of it but the postings."""
 
 _MAGIC = f"logist-words {WORDS.version} {sys.byteorder}".encode()
 _ENDING = ".words"
@@ -51,6 +55,10 @@ class IndexPart(NamedTuple):
     table: WordTable
 
 
+class DamagedPart(Exception):
+    """A part of the index is damaged, so it is as good as none."""
+
+
 class WordIndex:
     """The index in a folder; None for no folder, which is an empty index that keeps nothing."""
 
@@ -63,12 +71,20 @@ class WordIndex:
             return sorted(name for name in os.listdir(folder) if name.endswith(_ENDING))
         return []
 
-    def load_part(self, name: str) -> IndexPart | None:
-        """Return a part; None if it is damaged, was written elsewhere, or is gone."""
+    @contextmanager
+    def open_part(self, name: str) -> Iterator[IndexPart | None]:
+        """Open a part, of which the postings are read when they are needed, which raises DamagedPart if they are damaged;
+        None if other columns are damaged, if it was written elsewhere, or is gone.
+        """
+        part, descriptor = None, -1
         with suppress(OSError), self._open_folder() as folder:
-            first_line = _identify(folder)
-            return _unpack_part(_read_file(folder, name, first_line), first_line)
-        return None
+            descriptor = os.open(name, safe_open.FILE, dir_fd=folder)
+            part = _read_part(descriptor, _identify(folder))
+        try:
+            yield part
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def mark_used(self, name: str) -> None:
         """Remember that a part was needed just now."""
@@ -157,30 +173,42 @@ def _identify(folder: int) -> bytes:
 
 
 def _pack_part(part: IndexPart, first_line: bytes) -> bytes:
-    table = part.table
-    columns = [b"".join(part.ids), *map(bytes, table)]
-    head = {
-        "id_bytes": len(part.ids[0]),
-        "sizes": list(map(len, columns)),
-    }
-    data = b"".join((json.dumps(head).encode(), b"\n", *columns))
-    return b"%s%s\n%s" % (first_line, compute_sha256(data).encode(), data)
+    *columns, _ = part.table
+    postings = part.table.pack_postings()
+    blocks = [postings[at : at + BLOCK_BYTES] for at in range(0, len(postings), BLOCK_BYTES)]
+    digests = b"".join(bytes.fromhex(compute_sha256(block)) for block in blocks)
+    packed = [b"".join(part.ids), *map(bytes, columns), digests]
+    head = {"id_bytes": len(part.ids[0]), "sizes": list(map(len, packed)), "postings": len(postings)}
+    data = b"".join((json.dumps(head).encode(), b"\n", *packed))
+    return b"%s%s %d\n%s%s" % (first_line, compute_sha256(data).encode(), len(data), data, postings)
 
 
-def _unpack_part(packed: bytes, first_line: bytes) -> IndexPart | None:
-    begin = len(first_line)
-    start = packed.find(b"\n", begin) + 1
-    data = memoryview(packed)[start:]
-    if packed[:begin] != first_line or compute_sha256(data).encode() != packed[begin : start - 1]:
+def _read_part(descriptor: int, first_line: bytes) -> IndexPart | None:
+    """Read a part without its postings; None if it is damaged, or begins otherwise, such as one of an earlier version."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_PART_BYTES:
+        return None
+    if os.pread(descriptor, len(first_line), 0) != first_line:
+        return None
+    beginning = os.pread(descriptor, _FIRST_BYTES, 0)
+    start = beginning.find(b"\n", len(first_line)) + 1
+    checksum, _, size = beginning[len(first_line) : max(0, start - 1)].partition(b" ")
+    if not size.isdigit() or start + int(size) > status.st_size:
+        return None
+    end = start + int(size)
+    missing = end - len(beginning)
+    packed = beginning + os.pread(descriptor, missing, len(beginning)) if missing > 0 else beginning
+    data = memoryview(packed)[start:end]
+    if compute_sha256(data).encode() != checksum:
         return None
     body = packed.index(b"\n", start) + 1
     head = json.loads(packed[start:body])
     columns, start = [], body
-    for size in head["sizes"]:
-        columns.append(memoryview(packed)[start : start + size])
-        start += size
+    for column_size in head["sizes"]:
+        columns.append(memoryview(packed)[start : start + column_size])
+        start += column_size
     width, names = head["id_bytes"], bytes(columns[0])
-    words, starts, ends, components, component_starts, component_ends, containing, postings = columns[1:]
+    words, starts, ends, components, component_starts, component_ends, containing, digests = columns[1:]
     return IndexPart(
         [names[at : at + width] for at in range(0, len(names), width)],
         WordTable(
@@ -191,23 +219,42 @@ def _unpack_part(packed: bytes, first_line: bytes) -> IndexPart | None:
             component_starts.cast("I"),
             component_ends.cast("I"),
             containing.cast("I"),
-            postings.cast("I"),
+            _StoredPostings(descriptor, end, head["postings"], bytes(digests)),
         ),
     )
 
 
-def _read_file(folder: int, name: str, first_line: bytes) -> bytes:
-    """Return the content of a part; b"" if it begins otherwise, such as one of an earlier version."""
-    descriptor = os.open(name, safe_open.FILE, dir_fd=folder)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_PART_BYTES:
-            return b""
-        if os.pread(descriptor, len(first_line), 0) != first_line:
-            return b""
-        return b"".join(safe_open.read_exactly(descriptor, status.st_size, status.st_size))
-    finally:
-        os.close(descriptor)
+class _StoredPostings:
+    """The postings in an open file; each block is read and checked at its first use."""
+
+    def __init__(self, descriptor: int, start: int, size: int, digests: bytes) -> None:
+        self._descriptor, self._start, self._size, self._digests = descriptor, start, size, digests
+        self._blocks: dict[int, bytes] = {}
+
+    def __getitem__(self, place: slice, /) -> memoryview:
+        """Return some postings. Raises DamagedPart."""
+        begin, end = _POSTING_BYTES * place.start, _POSTING_BYTES * place.stop
+        first = begin // BLOCK_BYTES
+        blocks = [self._load_block(number) for number in range(first, -(-end // BLOCK_BYTES))]
+        data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
+        at = begin - first * BLOCK_BYTES
+        return memoryview(data)[at : at + end - begin].cast("I")
+
+    def _load_block(self, number: int) -> bytes:
+        block = self._blocks.get(number)
+        if block is None:
+            at = number * BLOCK_BYTES
+            try:
+                block = os.pread(self._descriptor, min(BLOCK_BYTES, self._size - at), self._start + at)
+            except OSError as error:
+                raise DamagedPart from error
+            if bytes.fromhex(compute_sha256(block)) != self._digests[32 * number : 32 * (number + 1)]:
+                raise DamagedPart
+            self._blocks[number] = block
+        return block
+
+
+_POSTING_BYTES = 4
 
 
 def _write_file(folder: int, name: str, data: bytes) -> None:

@@ -176,7 +176,13 @@ def send(
 
 def make_ask(url: str, **more: Any) -> Ask:
     name, context = more.pop("name", "custom"), more.pop("context_window", None)
-    model = Model(name="m", provider_model=f"{name}/real", max_output_tokens=800, context_window=context)
+    model = Model(
+        name="m",
+        provider_model=f"{name}/real",
+        endpoint=more.pop("endpoint", None),
+        max_output_tokens=800,
+        context_window=context,
+    )
     protocol = more.pop("protocol", "openai")
     provider = Provider(name=name, base_url=url, protocol=protocol, model="real")
     return Ask(request=Request(prompt="p"), model=model, role="r", provider=provider, **more)

@@ -37,6 +37,7 @@ from tests.shell.agents.gate_bench import (
     STREAM_PATHS,
     TOKEN,
     TOOLS,
+    Got,
     open_gate,
     send,
     until,
@@ -526,6 +527,44 @@ def test_a_proxy_of_the_environment_forwards(tmp_path: Path, monkeypatch: pytest
         assert proxy.asked[0].line.split()[:2] == ["POST", f"{server.url}/chat/completions"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_proxy_of_the_environment_opens_a_tunnel_to_a_server_with_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority, *, stream: bool
+) -> None:
+    answer = (sse(CHAT_STREAM), END) if stream else whole(PLAIN)
+    with Proxy() as proxy, RawServer(answer, tls=authority.server) as server:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        with open_gate(server.url, tmp_path) as bench:
+            assert bench.ask("chat", stream=stream).status == 200
+            assert bench.recorder.ends[1].answer.failure is None
+        assert [asked.line for asked in proxy.asked] == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
+        assert KEY not in str(proxy.asked)
+        assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("status", [403, 407])
+def test_a_proxy_that_opens_no_tunnel_is_a_failure_that_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    with Proxy(refuses=status) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        with open_gate("https://127.0.0.1:9/v1", tmp_path) as bench:
+            got = bench.ask("chat")
+            assert describe_failure(bench.recorder.wait_for_end()) == (ErrorKind.REFUSED, False)
+    assert got.status == 400
+    assert "HTTPS_PROXY" in got.json["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_server_with_an_address_of_ipv6(tmp_path: Path, *, stream: bool) -> None:
+    answer = (sse(CHAT_STREAM), END) if stream else whole(PLAIN)
+    with RawServer(answer, host="::1") as server, open_gate(server.url, tmp_path) as bench:
+        assert bench.ask("chat", stream=stream).status == 200
+        assert bench.recorder.ends[1].answer.failure is None
+        assert server.asked[0].headers["host"] == f"[::1]:{server.port}"
+
+
 def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority) -> None:
     with RawServer((sse(CHAT_STREAM), END), tls=authority.server) as server:
         (tmp_path / "1").mkdir()
@@ -798,30 +837,63 @@ def test_an_old_program_gets_a_stream_that_ends_with_the_connection(tmp_path: Pa
 
 
 def test_many_programs_at_once(tmp_path: Path) -> None:
-    """Each answer goes to its own request; connections above the limit are closed, if none is idle."""
+    """Each answer goes to its own request; connections above the limit are closed, if all have requests."""
     with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench:
-        results: list[bool] = []
+        failures: list[Got] = []
 
         def ask(number: int) -> None:
             form = FORMATS[number % 4]
             got = bench.ask(form, stream=number % 8 < 4)
-            results.append(got.status == 200)
+            failures.extend([got] if got.status != 200 else [])
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(48)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(SECONDS)
-        assert results == [True] * 48
+        assert failures == []
         assert len(bench.recorder.ends) == 48
         with ExitStack() as stack:
             for _ in range(spend_gate.MOST_CONNECTIONS):
-                stack.enter_context(bench.open_raw()).sendall(b"GET /v1/models HTTP/1.1\r\n")
+                stack.enter_context(bench.open_raw()).sendall(build_request("chat")[:-1])
             until(lambda: len(bench.gate._open) == spend_gate.MOST_CONNECTIONS and not bench.gate._idle)
             with bench.open_raw() as one_more:
                 assert receive_all(one_more) == b""
         until(lambda: not bench.gate._open)
         assert bench.ask("chat").status == 200
+
+
+def test_connections_without_the_token_take_no_place_from_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user of the machine can open as many as they like."""
+    monkeypatch.setattr(spend_gate, "MOST_CONNECTIONS", 4)
+    heads = [
+        b"GET /v1/models HTTP/1.1\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nx-api-key: wrong\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nx-api-key: wrong\r\ncontent-length: 9\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nx-api-key: wrong\r\ncontent-length: 9\r\n\r\n",
+    ]
+    with Endpoint(STEP) as endpoint, open_gate(endpoint.url, tmp_path) as bench, ExitStack() as stack:
+        for head in heads:
+            stack.enter_context(bench.open_raw()).sendall(head)
+        until(lambda: len(bench.gate._open) == len(heads))
+        for _ in range(3):
+            assert bench.ask("chat").status == 200
+
+
+def test_a_head_that_does_not_end_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_connection, "HEAD_SECONDS", 0.1)
+    with open_gate("http://127.0.0.1:1/v1", tmp_path) as bench, bench.open_raw() as raw, suppress(OSError):
+        raw.sendall(b"POST /v1/messages HTTP/1.1\r\n")
+        raw.settimeout(0.1)
+        for number in range(90):
+            raw.sendall(b"x-%d: slow\r\n" % number)  # each one is in time
+            with suppress(TimeoutError):
+                assert receive_all(raw) == b""
+                break
+        else:
+            pytest.fail("it was read to its end")
 
 
 def test_headers_of_the_program_that_matter_are_forwarded(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -21,7 +22,8 @@ from logist.agents.gate.recorder import Admission, GateEnd, GateRefusal, GateReq
 from logist.agents.protocol import Ask
 from logist.core.model import ErrorKind, Model, Reply, Request, TransportError
 from logist.core.money.budgets import Account, Cost, SharedBudget
-from logist.store import JobDir, inflight
+from logist.errors import StorageError
+from logist.store import JobDir, files, inflight
 from logist.store.call_rates import CallRate, CallRates
 from logist.store.ledger import Ledger
 from logist.store.progress import read_last_record
@@ -131,7 +133,11 @@ def test_a_request_is_on_disk_and_reserved_before_it_is_sent_and_settled_by_its_
     assert (live.in_flight_microcents, live.cost_microcents) == (0, 7000)
 
 
-def test_the_program_waits_for_two_flushes_of_the_log_and_one_of_the_ledger(
+def flushed_name(fd: int) -> str:
+    return Path(os.readlink(f"/proc/self/fd/{fd}")).name
+
+
+def test_the_program_waits_for_two_flushes_of_the_log_and_meanwhile_the_ledger_is_flushed(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = make()
@@ -139,7 +145,7 @@ def test_the_program_waits_for_two_flushes_of_the_log_and_one_of_the_ledger(
 
     def count(fd: int) -> None:
         if threading.get_ident() == here:
-            flushes.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+            flushes.append(flushed_name(fd))
         fsync(fd)
 
     for k in (1, 2):
@@ -148,9 +154,54 @@ def test_the_program_waits_for_two_flushes_of_the_log_and_one_of_the_ledger(
             monkeypatch.setattr(os, "fsync", count)
         records.mark_sent(k)
         records.end(k, answered())
-    assert flushes == ["requests.jsonl", "requests.jsonl", "ledger.json", "requests.jsonl", "requests.jsonl"]
+    assert flushes == ["requests.jsonl"] * 4
     records.wait_until_settled()
     assert ledger_of(records).read().open == {}
+
+
+def test_nothing_is_sent_before_its_reservation_is_durable(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, flushes, may_flush, fsync = make(), list[str](), threading.Event(), os.fsync
+    admitted(records)
+    records.mark_sent(1)
+
+    def flush_late(fd: int) -> None:
+        name = flushed_name(fd)
+        if name == "ledger.json":
+            assert may_flush.wait(60)
+        fsync(fd)
+        flushes.append(name)
+
+    monkeypatch.setattr(os, "fsync", flush_late)
+    admitted(records)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(records.mark_sent, 2)
+        while not flushes:
+            pass
+        with pytest.raises(TimeoutError):
+            sent.result(0.1)
+        may_flush.set()
+        sent.result(60)
+    assert flushes == ["requests.jsonl", "ledger.json"]
+
+
+def test_a_reservation_that_does_not_reach_the_disk_is_not_sent(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, fsync = make(), os.fsync
+    admitted(records)
+    records.mark_sent(1)
+
+    def fail(fd: int) -> None:
+        if flushed_name(fd) == "ledger.json":
+            raise OSError(errno.EIO, "Input/output error")
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(files, "_unsynced", [])
+    with pytest.raises(StorageError):
+        records.mark_sent(admitted(records).k)
 
 
 def test_a_settlement_that_is_late_takes_nothing_from_the_next_request(

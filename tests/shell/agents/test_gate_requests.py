@@ -81,6 +81,18 @@ def test_openai_itself_gets_the_new_name_of_the_limit() -> None:
     assert "max_tokens" not in body
 
 
+@pytest.mark.parametrize("form", ["chat", "responses"])
+def test_openai_itself_is_asked_for_its_usual_prices(form: str) -> None:
+    assert forwarded(read(form, name="openai"))["service_tier"] == "default"
+    assert forwarded(read(form, {"service_tier": "auto"}, name="openai"))["service_tier"] == "default"
+    assert forwarded(read(form, {"service_tier": "flex"}, name="openai"))["service_tier"] == "flex"
+    assert "service_tier" not in forwarded(read(form))  # another provider may not know it
+    assert forwarded(read(form, {"service_tier": "auto"}))["service_tier"] == "auto"
+    imitated: Json = {"name": "openai", "endpoint": "http://127.0.0.1:9/v1"}
+    assert "service_tier" not in forwarded(read(form, **imitated))
+    assert forwarded(read(form, {"service_tier": "auto"}, **imitated))["service_tier"] == "default"
+
+
 def test_thinking_stays_below_a_lowered_limit() -> None:
     thinking = {"type": "enabled", "budget_tokens": 8000}
     wanted = read("messages", {"max_tokens": 10_000, "thinking": thinking})
@@ -124,6 +136,11 @@ def test_only_the_model_of_the_step_passes(form: str) -> None:
         ("chat", {"modalities": ["text", "audio"]}, "only text"),
         ("chat", {"prediction": {"type": "content", "content": "x"}}, "`prediction`"),
         ("chat", {"service_tier": "priority"}, "`service_tier`"),
+        ("chat", {"provider": {"order": ["dear"]}}, "`provider` can't choose hosts"),
+        ("chat", {"provider": {"zdr": True, "only": ["dear"]}}, "`provider`"),
+        ("chat", {"provider": {"sort": "throughput"}}, "`provider`"),
+        ("responses", {"provider": {"sort": {"by": "price"}}}, "`provider`"),
+        ("messages", {"provider": "dear"}, "`provider`"),
         ("chat", {"tools": [{"type": "web_search"}]}, "the tool `web_search` runs at the provider"),
         ("chat", {"tools": {}}, "`tools` must be a list"),
         ("chat", {"tools": ["x"]}, "`tools` must be a list"),
@@ -162,6 +179,9 @@ def test_what_may_cost_more_than_its_tokens_is_refused(form: str, more: Json, ab
             {"n": 1, "service_tier": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]},
         ),
         ("chat", {"modalities": ["text"], "web_search_options": None, "tools": []}),
+        ("chat", {"provider": {"data_collection": "deny", "max_price": {"prompt": 1}, "only": []}}),
+        ("chat", {"provider": {"sort": "price", "require_parameters": True}}),
+        ("messages", {"provider": {}}),
         (
             "responses",
             {"tools": [{"type": "function", "name": "f"}, {"type": "local_shell"}, {"type": "custom"}]},
@@ -415,6 +435,7 @@ def test_sound_and_video_are_refused(form: str, part: Json) -> None:
             "https://h/v1beta/models/real:generateContent",
         ),
         ("https://h", "/v1/messages/count_tokens", "https://h/v1/messages/count_tokens"),
+        ("https://h/v1?api-version=1&a=b", "/v1/responses", "https://h/v1/responses?api-version=1&a=b"),
         ("https://h/v1", "/other/v1/chat/completions", None),
         ("https://h/api/v1", "/v1/chat/completions", None),
         ("https://h/v1", "/v1/../admin/chat/completions", None),
@@ -425,6 +446,13 @@ def test_the_path_of_a_request_stays_at_the_provider(base: str, path: str, expec
     target = find_target(path)
     assert target is not None
     assert build_url(base, target, "real", path) == expected
+
+
+def test_what_the_query_of_the_endpoint_sets_the_program_can_not_change() -> None:
+    target = find_target("/v1/messages")
+    assert target is not None
+    url = build_url("https://h/v1/?api-version=1", target, "real", "/v1/messages", "api-version=2&beta=true")
+    assert url == "https://h/v1/messages?api-version=1&beta=true"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import jobs_dir_option, listing_options, refuse_empty
+from logist.cli.options import StatusChoice, jobs_dir_option, listing_options, refuse_empty
 from logist.cli.shell_values import complete_assignee, complete_tag
 from logist.cli.show import glance, job_rows, render
 from logist.cli.show.job_rows import Row
@@ -26,7 +26,6 @@ from logist.core.machine.predecessors import Unmet, describe_unmet
 from logist.core.text.counts import format_count
 from logist.errors import UsageError
 from logist.store.job_index import JobFilter, JobOrder
-from logist.store.listing import list_job_ids
 from logist.store.snooze import LATEST
 
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
@@ -44,7 +43,7 @@ LEFT_OUT = ("ROLE", "COST", "AGE")
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice(glance.STATUSES, case_sensitive=False),
+    type=StatusChoice(glance.STATUSES),
     metavar="STATUS",
     help="List only jobs with this status; repeatable.",
 )
@@ -129,7 +128,7 @@ def list_(
 
 
 def _note_nothing_listed(folder: str, wanted: JobFilter) -> tuple[Diagnostic, ...]:
-    count = 0 if wanted.is_empty else len(list_job_ids(folder))
+    count = 0 if wanted.is_empty else job_rows.count_jobs(folder)
     if not count:
         return job_rows.note_no_jobs(folder)
     message = f"no job passes the filters, of {format_count(count, 'job')}"

@@ -94,7 +94,7 @@ def show(
         if last and kind and questions.is_question(last.response.output)
         else None,
         "read_command": answer_details.read_command(kind, job.id, last.sequence if last else None),
-        "poststep_command": answer_details.poststep_command(kind, job.id),
+        "poststep_command": answer_details.poststep_command(kind, job.id, str(job.path)),
         "artefacts": state.artefacts,
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,

@@ -171,6 +171,12 @@ def _format_progress(progress: dict[str, Any]) -> str:
 def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnostic, ...]:
     if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
         return ()
+    if (away := glance.read_errand(folder)) is not None:
+        data["next_command"] = f"logist run --on dask --scheduler {away['scheduler']}"
+        message = (
+            f"its agent works on another machine, {away['worker']}, since {format_local(away['sent_at'])}"
+        )
+        return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
     message = "a command was killed while an agent was working; the next step records what is left of it"
     return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
 
@@ -228,7 +234,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
         "answered": answered,
         "failed_calls": [each._asdict() for each in failed_calls],
         "read_command": answer_details.read_command(kind, chosen, answered),
-        "poststep_command": answer_details.poststep_command(kind, chosen),
+        "poststep_command": answer_details.poststep_command(kind, chosen, folder),
         "workflow": None,
     }
 

@@ -30,7 +30,7 @@ from logist.config.environment import Environment
 from logist.core.model import Kind, Permissions, Status, StuckKind, Usage
 from logist.core.model.commands import ResubmitCommand
 from logist.core.money.budgets import Cost, Sums
-from logist.errors import Busy, Damaged, ProviderError, Refused, Stopped
+from logist.errors import Busy, Damaged, ProviderError, Stopped
 from logist.jobs.base import budgets, job_bundles
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
@@ -50,7 +50,6 @@ from tests.jobs.test_gate import COST, SAYS, made, microcents, sums, total, work
 from tests.jobs.test_paid import KEY, paid, waiting_for
 from tests.jobs.test_working import USAGE, call, role, turn
 from tests.loopback import Loopback
-from tests.shell.test_store_filesystem import Mounts
 
 BODY = 'ask(); note("made.txt", str(pathlib.Path.cwd()))'
 MADE = command(evidence=["made.txt"])
@@ -708,17 +707,6 @@ def test_a_machine_with_a_full_disk_is_named(
 ) -> None:
     monkeypatch.setattr(work, "LEAST_FREE", 1 << 60)
     refuse(bench, cluster, r"has only \d+ MiB free at .*machine-.; free some space there")
-
-
-def test_a_machine_whose_directory_is_on_a_network_file_system_gets_nothing(
-    cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Its locks and its name would be those of several machines."""
-    Mounts(tmp_path, monkeypatch).become("nfs4 server:/home rw")
-    with pytest.raises(
-        Refused, match=r"its directory for tasks is on a network file system .*LOGIST_WORKER_DIR"
-    ):
-        WorkerPool(cluster).describe_machine(cluster.list_workers()[0])
 
 
 def test_a_workspace_that_is_too_large_is_not_sent(

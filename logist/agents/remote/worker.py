@@ -30,8 +30,8 @@ from logist.agents.remote.mirror import Mirror, has_commit
 from logist.agents.remote.spool import Spool
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
-from logist.errors import Busy, Damaged, LogistError, Refused
-from logist.store import Lock, describe_problem, files, inflight
+from logist.errors import Busy, Damaged, LogistError
+from logist.store import Lock, files, inflight
 from logist.store.gate_log import LOG
 from logist.store.progress import MOST_BYTES as MOST_PROGRESS
 from logist.store.progress import NAME as PROGRESS
@@ -50,13 +50,8 @@ MOST_FILE = 1 << 29
 
 
 def describe_machine(spool: str | None = None) -> JsonObject:
-    """Return what a dispatcher has to know before it sends a task. Raises Refused for a directory on a network file system."""
+    """Return what a dispatcher has to know before it sends a task."""
     place = Spool.open(spool)
-    if problem := describe_problem(place.path):
-        message = (
-            f"its directory for tasks is on {problem}; set LOGIST_WORKER_DIR there to one on a local disk"
-        )
-        raise Refused(message, where=str(place.path))
     return {
         "machine": place.machine,
         "host": socket.gethostname(),

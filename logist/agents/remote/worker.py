@@ -135,7 +135,8 @@ def finish_earlier(place: Spool, mirror: Mirror) -> None:
 def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
     """Return the result of a task that was begun before; `outcome` is `running` as long as it is at work.
 
-    `outcome` is `unknown` if its agent has not been started here; from then on, it can't be.
+    `outcome` is `unknown` if its agent has not been started here; from then on, it can't be. It is `delivered` if a
+    dispatcher has the result, so that this machine has not.
     """
     place = Spool.open(spool)
     place.fence_task(ticket)
@@ -143,7 +144,7 @@ def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
         return {**known[0], "pack": known[1]}
     record = place.read_task(ticket)
     if record is None:
-        return {"outcome": "unknown"}
+        return {"outcome": "delivered" if place.was_delivered(ticket) else "unknown"}
     mirror = open_mirror(place, record)
     try:
         with mirror.hold(COMMAND, 0.0):
@@ -188,14 +189,14 @@ def read_activity(ticket: str, offset: int, spool: str | None = None) -> JsonObj
 
 
 def list_results(project: str, spool: str | None = None) -> list[JsonObject]:
-    """Return the tasks of a project that this machine still has, also those at work: `ticket`, `job`."""
+    """Return the tasks of a project that this machine still has, also those at work: `ticket`, `job`, `mirror`."""
     place = Spool.open(spool)
     found = []
     for ticket in place.list_tickets():
         with suppress(Damaged):  # the others can be collected all the same
             record = place.read_task(ticket)
             if record is not None and record.get("project") == project:
-                found.append({"ticket": ticket, "job": record["job"]})
+                found.append({"ticket": ticket, "job": record["job"], "mirror": record["mirror"]})
     return found
 
 
@@ -203,7 +204,7 @@ def forget_tasks(tickets: list[str], spool: str | None = None) -> None:
     """Remove tasks whose results the dispatcher has."""
     place = Spool.open(spool)
     for ticket in tickets:
-        place.forget(ticket)
+        place.forget(ticket, is_delivered=True)
 
 
 def find_difference(machine: JsonObject) -> str:

@@ -781,3 +781,19 @@ def test_a_dispatcher_leaves_the_answers_of_another_one_at_the_same_path(
         assert len(server.requests) == 1
         new.close()
     require_one_result(b)
+
+
+def test_an_answer_that_another_run_waits_for_is_left_to_it_without_a_word(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        said: list[str] = []
+        late_results.collect_late_results(replace(b.project, workers=WorkerPool(cluster), say=said.append))
+        gate.set()
+        step.result()
+        assert said == []
+    require_one_result(b)

@@ -428,7 +428,7 @@ def _collect_again(
         if not has_said_so and worker is None:
             has_said_so = True
             session.project.say(
-                f"{session.job.id}: {errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
+                f"{errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
             )
         if session.project.stopping():
             raise _build_left_error(session, errand)
@@ -528,8 +528,8 @@ def _restore_result(session: Session, errand: AwayErrand, commit: str) -> None:
     found = workspace.create_checkpoint("before the work of a worker arrives").commit
     if before not in (None, found, commit) and workspace.list_changes(before, found, 1)[0]:
         session.project.say(
-            f"{session.job.id}: files in its workspace were changed here while its agent worked on {errand.worker}, and are "
-            f"replaced by what the agent made; to see the changes: "
+            f"files in the workspace of {session.job.id} were changed here while its agent worked on {errand.worker}, and "
+            f"are replaced by what the agent made; to see the changes: "
             f"git -C {session.job.git_dir} diff {before[:12]} {found[:12]}"
         )
     workspace.restore(commit)

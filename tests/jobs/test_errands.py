@@ -41,7 +41,7 @@ from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import answer_recording, errands, late_results
 from logist.jobs.turn.next_request import Choice
-from logist.store import JobDir, files, list_jobs
+from logist.store import JobDir, files, filesystem, list_jobs
 from logist.store.ledger import Ledger
 from logist.version import __version__
 from logist.workspace import Workspace
@@ -599,6 +599,21 @@ def test_a_machine_with_a_full_disk_is_named(
 ) -> None:
     monkeypatch.setattr(work, "LEAST_FREE", 1 << 60)
     refuse(bench, cluster, r"has only \d+ MiB free at .*machine-.; free some space there")
+
+
+def test_a_machine_whose_directory_other_machines_may_share_is_named(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_mount = filesystem.find_mount
+    shared = filesystem.Mount("nfs4", "server:/home", "rw")
+    monkeypatch.setattr(
+        filesystem, "find_mount", lambda path: shared if "machines" in path.parts else find_mount(path)
+    )
+    refuse(
+        bench,
+        cluster,
+        r"can't keep tasks at .*machine-., a network file system \(nfs4\).*; set LOGIST_WORKER_DIR",
+    )
 
 
 def test_a_workspace_that_is_too_large_is_not_sent(

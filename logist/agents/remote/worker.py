@@ -28,8 +28,8 @@ from logist.agents.remote.mirror import Mirror, has_commit
 from logist.agents.remote.spool import Spool
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
-from logist.errors import Busy, Damaged, LogistError
-from logist.store import Lock, files, inflight
+from logist.errors import Busy, Damaged, LogistError, Refused
+from logist.store import Lock, describe_problem, files, inflight
 from logist.store.gate_log import LOG
 from logist.store.progress import MOST_BYTES as MOST_PROGRESS
 from logist.store.progress import NAME as PROGRESS
@@ -48,8 +48,12 @@ MOST_FILE = 1 << 29
 
 
 def describe_machine(spool: str | None = None) -> JsonObject:
-    """Return what a dispatcher has to know before it sends a task."""
+    """Return what a dispatcher has to know before it sends a task. Raises Refused if several machines may share the directory."""
     place = Spool.open(spool)
+    if problem := describe_problem(place.path):
+        # One name would stand for all machines with this home directory, and a lock for none of them.
+        message = f"can't keep tasks at {place.path}, {problem}; set LOGIST_WORKER_DIR there to a directory on a local disk"
+        raise Refused(message)
     return {
         "machine": place.machine,
         "host": socket.gethostname(),

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import answer_recording, errands, late_results
 from logist.jobs.turn.next_request import Choice
-from logist.store import JobDir, files, inflight, list_jobs
+from logist.store import JobDir, files, filesystem, inflight, list_jobs
 from logist.store.ledger import Ledger
 from logist.version import __version__
 from logist.workspace import Workspace
@@ -709,6 +710,21 @@ def test_a_machine_with_a_full_disk_is_named(
     refuse(bench, cluster, r"has only \d+ MiB free at .*machine-.; free some space there")
 
 
+def test_a_machine_whose_directory_other_machines_may_share_is_named(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_mount = filesystem.find_mount
+    shared = filesystem.Mount("nfs4", "server:/home", "rw")
+    monkeypatch.setattr(
+        filesystem, "find_mount", lambda path: shared if "machines" in path.parts else find_mount(path)
+    )
+    refuse(
+        bench,
+        cluster,
+        r"can't keep tasks at .*machine-., a network file system \(nfs4\).*; set LOGIST_WORKER_DIR",
+    )
+
+
 def test_a_workspace_that_is_too_large_is_not_sent(
     bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -888,3 +904,85 @@ def test_a_program_that_has_used_up_its_part_of_a_budget_keeps_its_work_and_wait
     assert (workspace(b) / "made.txt").exists()
     assert total(b) == 3 * COST == sums(b).spent.microcents
     require_same(b)
+
+
+def test_what_a_person_changes_meanwhile_is_kept_and_said(bench: MakeBench, cluster: ThreadCluster) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        rules = b.project.settings.workspace.model_copy(update={"max_checkpoint_bytes": 1000})
+        b.change(settings=b.project.settings.model_copy(update={"workspace": rules}))
+        place = workspace(b)
+        (place / "large-before.bin").write_bytes(b"x" * 5000)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        (place / "mine.txt").write_text("of a person")
+        (place / "large-meanwhile.bin").write_bytes(b"x" * 5000)
+        gate.set()
+        step.result()
+    assert sorted(each.name for each in place.glob("[!.]*")) == [
+        "large-before.bin",
+        "large-meanwhile.bin",
+        "made.txt",
+    ]
+    (said,) = [line for line in b.said if "were changed here while its agent worked on machine-" in line]
+    shown = subprocess.run(said.partition("changes: ")[2].split(), capture_output=True, text=True, check=True)
+    assert "+of a person" in shown.stdout
+    require_one_result(b)
+
+
+def test_a_job_that_is_put_back_from_a_copy_is_not_paid_again(
+    bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
+) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        shutil.copytree(b.folder(), tmp_path / "copy", symlinks=True)
+        gate.set()
+        step.result()
+        shutil.rmtree(b.folder())
+        shutil.copytree(tmp_path / "copy", b.folder(), symlinks=True)
+        assert b.step().state.status is Status.STUCK
+        assert len(server.requests) == 1
+
+
+def test_a_dispatcher_leaves_the_answers_of_another_one_at_the_same_path(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        cluster.lose_scheduler()
+        assert isinstance(step.exception(), SchedulerLost)
+        gate.set()
+        new = ThreadCluster(cluster._folder, 2)
+        away(b, new)
+        hidden = b.project.home.with_name("hidden")
+        b.project.home.rename(hidden)
+        late_results.collect_late_results(b.project)  # of a machine that has another project there
+        shutil.rmtree(b.project.home)
+        hidden.rename(b.project.home)
+        assert b.step().state.status is Status.APPROVAL_REQUIRED
+        assert len(server.requests) == 1
+        new.close()
+    require_one_result(b)
+
+
+def test_an_answer_that_another_run_waits_for_is_left_to_it_without_a_word(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        said: list[str] = []
+        late_results.collect_late_results(replace(b.project, workers=WorkerPool(cluster), say=said.append))
+        gate.set()
+        step.result()
+        assert said == []
+    require_one_result(b)

@@ -28,6 +28,7 @@ TASK = "task.json"
 RESULT = "result.json"
 PACK = "result.pack"
 FENCE = "given-up"
+DELIVERED = "delivered"
 UPDATE = "install the same version of Logist on both machines"
 KEPT_SECONDS = 14 * 86_400.0
 """How long the name of a task that is over, and an unused copy of a job, are kept: no engine starts a task again after that."""
@@ -62,21 +63,7 @@ class Spool:
     @property
     def machine(self) -> str:
         """The name by which a dispatcher finds this directory again, whichever process answers for it."""
-        place = self.path / "machine"
-        for _ in range(2):
-            with suppress(FileNotFoundError):
-                return read_regular(place, 100).decode("ascii", "replace").strip()
-            name = f"{secrets.token_hex(16)}\n".encode("ascii")
-            # Two processes may start at the same time: the first name stays.
-            written = place.with_name(f".machine-{secrets.token_hex(4)}")
-            files.replace_file(written, name)
-            with suppress(FileExistsError):
-                os.link(written, place)
-            written.unlink()
-            files.sync_directory(self.path)
-        raise StorageError(
-            "can't write the name of this machine", where=str(place), fix="check this directory"
-        )
+        return make_name(self.path / "machine")
 
     @property
     def store(self) -> Path:
@@ -137,11 +124,17 @@ class Spool:
         """Yield the tickets of all tasks, also of those that are running."""
         yield from filter(_TICKET.fullmatch, sorted(os.listdir(self.path / "tasks")))
 
-    def forget(self, ticket: str) -> None:
-        """Remove a task whose result the dispatcher has. It can't begin again."""
+    def was_delivered(self, ticket: str) -> bool:
+        """Whether a dispatcher has the result of a task."""
+        return (self.find_task(ticket) / DELIVERED).exists()
+
+    def forget(self, ticket: str, *, is_delivered: bool = False) -> None:
+        """Remove a task that never began, or whose result the dispatcher has. It can't begin again."""
         folder = self.find_task(ticket)
         if folder.is_dir():
             files.touch(folder / FENCE)
+            if is_delivered and (folder / RESULT).exists():
+                files.touch(folder / DELIVERED)
             for name in (RESULT, PACK, TASK):
                 with suppress(FileNotFoundError):
                     os.unlink(folder / name)
@@ -182,6 +175,22 @@ class Spool:
         for mirror in (self.path / "mirrors").glob("*/*"):
             if not (mirror.name in jobs or _is_younger(mirror, now - KEPT_SECONDS)):
                 removal.remove_directory(mirror)
+
+
+def make_name(place: Path) -> str:
+    """Return the random name in a file, which is created if it is missing. Raises StorageError."""
+    for _ in range(2):
+        with suppress(FileNotFoundError):
+            return read_regular(place, 100).decode("ascii", "replace").strip()
+        name = f"{secrets.token_hex(16)}\n".encode("ascii")
+        # Two processes may start at the same time: the first name stays.
+        written = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+        files.replace_file(written, name)
+        with suppress(FileExistsError):
+            os.link(written, place)
+        written.unlink()
+        files.sync_directory(place.parent)
+    raise StorageError("can't write a name", where=str(place), fix="check this directory")
 
 
 def find_machine_here(folder: str) -> str | None:

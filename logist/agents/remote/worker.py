@@ -30,8 +30,8 @@ from logist.agents.remote.mirror import Mirror, has_commit
 from logist.agents.remote.spool import Spool
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
-from logist.errors import Busy, Damaged, LogistError
-from logist.store import Lock, files, inflight
+from logist.errors import Busy, Damaged, LogistError, Refused
+from logist.store import Lock, describe_problem, files, inflight
 from logist.store.gate_log import LOG
 from logist.store.progress import MOST_BYTES as MOST_PROGRESS
 from logist.store.progress import NAME as PROGRESS
@@ -50,8 +50,12 @@ MOST_FILE = 1 << 29
 
 
 def describe_machine(spool: str | None = None) -> JsonObject:
-    """Return what a dispatcher has to know before it sends a task."""
+    """Return what a dispatcher has to know before it sends a task. Raises Refused if several machines may share the directory."""
     place = Spool.open(spool)
+    if problem := describe_problem(place.path):
+        # One name would stand for all machines with this home directory, and a lock for none of them.
+        message = f"can't keep tasks at {place.path}, {problem}; set LOGIST_WORKER_DIR there to a directory on a local disk"
+        raise Refused(message)
     return {
         "machine": place.machine,
         "host": socket.gethostname(),
@@ -137,7 +141,8 @@ def finish_earlier(place: Spool, mirror: Mirror) -> None:
 def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
     """Return the result of a task that was begun before; `outcome` is `running` as long as it is at work.
 
-    `outcome` is `unknown` if its agent has not been started here; from then on, it can't be.
+    `outcome` is `unknown` if its agent has not been started here; from then on, it can't be. It is `delivered` if a
+    dispatcher has the result, so that this machine has not.
     """
     place = Spool.open(spool)
     place.fence_task(ticket)
@@ -145,7 +150,7 @@ def collect_task(ticket: str, spool: str | None = None) -> JsonObject:
         return {**known[0], "pack": known[1]}
     record = place.read_task(ticket)
     if record is None:
-        return {"outcome": "unknown"}
+        return {"outcome": "delivered" if place.was_delivered(ticket) else "unknown"}
     mirror = open_mirror(place, record)
     try:
         with mirror.hold(COMMAND, 0.0):
@@ -194,14 +199,14 @@ def read_activity(ticket: str, offset: int, spool: str | None = None) -> JsonObj
 
 
 def list_results(project: str, spool: str | None = None) -> list[JsonObject]:
-    """Return the tasks of a project that this machine still has, also those at work: `ticket`, `job`."""
+    """Return the tasks of a project that this machine still has, also those at work: `ticket`, `job`, `mirror`."""
     place = Spool.open(spool)
     found = []
     for ticket in place.list_tickets():
         with suppress(Damaged):  # the others can be collected all the same
             record = place.read_task(ticket)
             if record is not None and record.get("project") == project:
-                found.append({"ticket": ticket, "job": record["job"]})
+                found.append({"ticket": ticket, "job": record["job"], "mirror": record["mirror"]})
     return found
 
 
@@ -209,7 +214,7 @@ def forget_tasks(tickets: list[str], spool: str | None = None) -> None:
     """Remove tasks whose results the dispatcher has."""
     place = Spool.open(spool)
     for ticket in tickets:
-        place.forget(ticket)
+        place.forget(ticket, is_delivered=True)
 
 
 def find_difference(machine: JsonObject) -> str:

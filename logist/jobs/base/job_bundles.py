@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
 from logist.errors import ProviderError
+from logist.store import files
 
 if TYPE_CHECKING:
     from logist.agents.remote.cluster import Worker
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from logist.jobs.base.worker_pool import WorkerPool
     from logist.store import JobDir
 
+FOLDER = "workers"
+"""In the directory of a project: its name for the machines of workers."""
 MOST_BYTES = 1 << 30
 """The largest pack that is sent."""
 
@@ -58,8 +62,16 @@ def build_bundle(session: Session, pool: WorkerPool, worker: Worker, commit: str
 
 
 def name_project(project: ProjectContext) -> str:
-    """Return the name by which a machine finds the tasks of a project."""
-    return compute_sha256(str(project.jobs_dir).encode())[:32]
+    """Return the name by which a machine finds the tasks of a project; a copy of the project has another one.
+
+    Two projects at the same path, of two machines or containers, may have the same workers.
+    """
+    from logist.agents.remote.spool import make_name  # noqa: PLC0415 - only a run with workers needs it
+
+    folder = project.home / FOLDER
+    files.create_ignored_directory(folder)
+    own = make_name(folder / "project")
+    return compute_sha256(f"{own} {socket.gethostname()} {project.jobs_dir}".encode())[:32]
 
 
 def name_mirror(job: JobDir) -> str:

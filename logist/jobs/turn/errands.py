@@ -40,6 +40,7 @@ from logist.jobs.setup import remote_commands
 from logist.lazy_modules import load_all
 from logist.store import files, inflight
 from logist.timestamps import format_local, parse_time
+from logist.workspace.checkpoint import objects
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -430,7 +431,7 @@ def _collect_again(
         if not has_said_so and worker is None:
             has_said_so = True
             session.project.say(
-                f"{session.job.id}: {errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
+                f"{errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
             )
         if session.project.stopping():
             raise _build_left_error(session, errand)
@@ -456,6 +457,9 @@ def accept_result(session: Session, ask: RecordedAsk, result: JsonObject, call: 
 
     assert ask.errand is not None
     ticket = ask.errand.ticket
+    if result.get("outcome") == "delivered":
+        # This job, or a copy of it, had the result before, and was put back since: what was paid is paid.
+        return None
     if result.get("outcome") != "done":
         _withdraw(session, ask)
         return str(result.get("reason") or f"{ask.errand.worker} has not begun it")
@@ -503,7 +507,7 @@ def finish_accepting(session: Session) -> None:
     result = json.loads(data)
     if result["ticket"] != errand.ticket:
         return  # of an earlier sending of the same ask, which was accepted completely
-    session.project.open_workspace(job).restore(result["commit"], clearing=True)
+    _restore_result(session, errand, result["commit"])
     for name, text in result["files"].items():
         if name != "1.request":
             path = job.inflight / name
@@ -515,6 +519,23 @@ def finish_accepting(session: Session) -> None:
     job.begin_exchange(1, {**request, "errand": replace(errand, is_accepted=True).data()})
     with suppress(FileNotFoundError):
         (job.inflight / RESULT).unlink()
+
+
+def _restore_result(session: Session, errand: AwayErrand, commit: str) -> None:
+    """Make the workspace equal to what a worker has sent; what a person has changed here meanwhile stays in a checkpoint.
+
+    Files that no checkpoint holds stay too: the worker never had them, so their absence there means nothing.
+    """
+    workspace = session.project.open_workspace(session.job)
+    before = objects.read_tip(workspace.git)
+    found = workspace.create_checkpoint("before the work of a worker arrives").commit
+    if before not in (None, found, commit) and workspace.list_changes(before, found, 1)[0]:
+        session.project.say(
+            f"files in the workspace of {session.job.id} were changed here while its agent worked on {errand.worker}, and "
+            f"are replaced by what the agent made; to see the changes: "
+            f"git -C {session.job.git_dir} diff {before[:12]} {found[:12]}"
+        )
+    workspace.restore(commit)
 
 
 def _clean_file(session: Session, name: str, text: str, errand: AwayErrand) -> str:

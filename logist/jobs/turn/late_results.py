@@ -21,7 +21,7 @@ from logist.core.money.budgets import NOTHING, BookedCall, Cost
 from logist.core.step import step
 from logist.core.text.ids import is_job_id
 from logist.core.text.json_object import JsonObject
-from logist.errors import Damaged, LogistError
+from logist.errors import Busy, Damaged, LogistError
 from logist.jobs.base import budgets, job_bundles
 from logist.jobs.base.session import open_session
 from logist.jobs.turn import errands
@@ -91,6 +91,8 @@ def collect_late_results(project: ProjectContext) -> None:
                 _collect_result(project, call, found["ticket"], found["job"])
             except SchedulerLost:
                 raise
+            except Busy:
+                continue  # the command that has the job waits for this answer, or the next run asks again
             except LogistError as error:
                 project.say(f"can't collect a late answer of {found['job']} from {worker.name}: {error}")
 

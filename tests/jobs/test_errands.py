@@ -491,6 +491,35 @@ def test_a_task_whose_worker_was_killed_before_its_agent_began_is_sent_again(
     require_one_result(b)
 
 
+def test_a_doubt_about_a_task_that_never_began_is_explained_when_its_machine_is_back(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "BEGIN_SECONDS", 0.0)
+    monkeypatch.setattr(errands, "LOST_SECONDS", 0.5)
+    lost: list[str] = []
+
+    def die(task: Json, spool: str) -> Json:
+        assert Spool.open(spool).begin_task(task["ticket"], task | {"pack": "", "base_pack": ""})
+        lost.append(Path(spool).name)
+        lose(cluster, lost[0])
+        raise WorkerLost("killed")
+
+    with Loopback(SAYS) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        with monkeypatch.context() as patch:
+            patch.setattr(work, "do_task", die)
+            assert b.step().state.status is Status.STUCK
+        assert sums(b).reserved.microcents
+        cluster.add_worker(lost[0])
+        assert collects_late(b, cluster)
+        assert sums(b) == Sums()
+        assert "has never called the agent" in b.said[-1]
+        assert not [*(b.folder() / "logs").glob("late-*")]
+        record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"))
+        assert b.step().state.status is Status.APPROVAL_REQUIRED
+        assert len(server.requests) == 1
+
+
 def task_worker(cluster: ThreadCluster, task: Json) -> str:
     names = {
         cluster.call(each, work.describe_machine)["machine"]: each.name for each in cluster.list_workers()

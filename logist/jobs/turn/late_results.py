@@ -121,7 +121,10 @@ def _collect_result(project: ProjectContext, call: Call, ticket: str, job_id: st
             result = call(work.collect_task, ticket, seconds=errands.COLLECT_SECONDS)
             if result["outcome"] == "running":
                 return
-            _keep_result(session, note, result)
+            if result["outcome"] == "done":
+                _keep_result(session, note, result)
+            else:
+                _release_unused(session, note)
         call(work.forget_tasks, [ticket])
 
 
@@ -140,20 +143,34 @@ def _accept_for_later(session: Session, errand: AwayErrand, call: Call) -> None:
     )
 
 
+def _release_unused(session: Session, note: JsonObject) -> None:
+    """Release what is reserved for a call in doubt whose machine says that its agent never began."""
+    _book(session, note, NOTHING)
+    _remove_note(session, note)
+    job_id = session.job.id
+    session.project.say(
+        f"{job_id}: {note['worker']} is back and has never called the agent, so the call in doubt has cost nothing; "
+        f"to call it again: logist job resubmit --job {job_id} --retry"
+    )
+
+
+def _remove_note(session: Session, note: JsonObject) -> None:
+    with suppress(FileNotFoundError):
+        (session.job.logs / f"away-{note['ticket']}.json").unlink()
+
+
 def _keep_result(session: Session, note: JsonObject, result: JsonObject) -> None:
     """Keep the text and the changes of a late result, and book what it has cost."""
     from logist.agents.remote.mirror import add_pack  # noqa: PLC0415
     from logist.workspace.checkpoint import objects  # noqa: PLC0415
 
     job, ticket = session.job, note["ticket"]
-    cost, text, commit = NOTHING, "", note["checkpoint"]
-    if result["outcome"] == "done":
-        record = errands.read_result(result, ticket)
-        commit = record["commit"]
-        git = session.project.open_workspace(job).git
-        add_pack(git, record["pack"], commit)
-        git.run("update-ref", f"{objects.KEPT}{commit}", commit)
-        cost, text = _read_files(session, record["files"], ticket, result.get("kept", 0))
+    record = errands.read_result(result, ticket)
+    commit = record["commit"]
+    git = session.project.open_workspace(job).git
+    add_pack(git, record["pack"], commit)
+    git.run("update-ref", f"{objects.KEPT}{commit}", commit)
+    cost, text = _read_files(session, record["files"], ticket, result.get("kept", 0))
     path = job.write_log(f"late-{ticket}.txt", text.encode())
     kept = {
         **note,
@@ -162,8 +179,7 @@ def _keep_result(session: Session, note: JsonObject, result: JsonObject) -> None
     }
     job.write_log(f"late-{ticket}.json", files.dump_json(kept))
     _book(session, note, cost)
-    with suppress(FileNotFoundError):
-        (job.logs / f"away-{ticket}.json").unlink()
+    _remove_note(session, note)
     price = format_money(cost.microcents)
     session.project.say(
         f"{job.id}: the late answer of {note['role']} has arrived from {note['worker']}; it cost {price}, and is not recorded. "

@@ -19,7 +19,7 @@ from logist.core.relevance.past_commits import LARGE, Vote, count_votes, find_si
 from logist.core.relevance.ranking import Names, Texts, rank_files
 from logist.core.relevance.ranking_report import RankingReport
 from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
-from logist.core.relevance.word_table import MOST_WORDS, Column, WordTableBuilder
+from logist.core.relevance.word_table import MOST_WORDS, TextCounts, WordTableBuilder
 from logist.core.relevance.words import (
     MAX_COMPOUNDS,
     MAX_KEYWORDS,
@@ -697,7 +697,7 @@ def test_a_numbered_name_is_like_one_without_a_number() -> None:
 
 def test_each_file_with_the_same_content_makes_its_words_less_rare() -> None:
     wanted = find_keywords(Task("lexer, parser"))
-    columns = [Column([0], [1]), Column([1, 2], [1, 1])]
+    columns = [TextCounts([0], [1]), TextCounts([1, 2], [1, 1])]
     contents = {**{f"a{n}.py": 0 for n in range(9)}, "b.py": 1, "c.py": 2, "d.py": 3}
     found = rank_files(
         wanted,

@@ -61,7 +61,7 @@ PIECES = (
 )
 
 
-def list_counts(columns: Iterable[word_table.Column]) -> list[dict[int, int]]:
+def list_counts(columns: Iterable[word_table.TextCounts]) -> list[dict[int, int]]:
     """Return the counts by the numbers of the texts."""
     return [dict(column.iter_pairs()) for column in columns]
 

@@ -26,7 +26,7 @@ from logist.core.relevance.ranking_report import (
     WordPoints,
     round_score,
 )
-from logist.core.relevance.word_table import Column
+from logist.core.relevance.word_table import TextCounts
 from logist.core.relevance.words import Focus, Keyword, split_name
 from logist.quick_dataclass import dataclass
 
@@ -206,7 +206,7 @@ def name_briefly(path: str) -> str:
 class Texts:
     """Which keywords the files contain. Files with the same content share a number."""
 
-    columns: list[Column]
+    columns: list[TextCounts]
     """For each keyword, the numbers of the contents that have it, and how often."""
     sizes: list[int] = field(default_factory=list)
     """Of each content, in bytes."""

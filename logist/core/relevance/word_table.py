@@ -51,7 +51,7 @@ class Postings(Protocol):
     def __getitem__(self, place: slice, /) -> memoryview: ...
 
 
-class Column:
+class TextCounts:
     """Which texts contain something, and how often, as two long lists: a dictionary of them takes longer to make."""
 
     def __init__(self, texts: Sequence[int] = (), counts: Sequence[int] = ()) -> None:
@@ -59,7 +59,8 @@ class Column:
         self.texts, self.counts = texts, counts
 
     @classmethod
-    def from_totals(cls, totals: Mapping[int, int]) -> Column:
+    def from_totals(cls, totals: Mapping[int, int]) -> TextCounts:
+        """Return the counts in a dictionary, by the numbers of the texts."""
         texts = sorted(totals)
         return cls(texts, list(map(totals.__getitem__, texts)))
 
@@ -81,21 +82,23 @@ class Column:
             return {text for text in texts if not self.get_count(text)}
         return texts.difference(_copy_to_list(self.texts))
 
-    def drop(self, others: Collection[int]) -> Column:
-        """Return the column without some texts."""
+    def drop(self, others: Collection[int]) -> TextCounts:
+        """Return the same without some texts."""
         if len(others) < _FEW_OTHERS:
             texts, counts = [*_copy_to_list(self.texts)], [*_copy_to_list(self.counts)]
             for other in others:
                 place = bisect_left(texts, other)
                 if place < len(texts) and texts[place] == other:
                     del texts[place], counts[place]
-            return Column(texts, counts)
-        return Column.from_totals({text: count for text, count in self.iter_pairs() if text not in others})
+            return TextCounts(texts, counts)
+        return TextCounts.from_totals(
+            {text: count for text, count in self.iter_pairs() if text not in others}
+        )
 
-    def append(self, column: Column, first: int) -> Column:
-        """Return this column, followed by another one, whose texts have numbers from `first`."""
+    def append(self, column: TextCounts, first: int) -> TextCounts:
+        """Return these, followed by those of other texts, whose numbers begin at `first`."""
         texts = [first + text for text in _copy_to_list(column.texts)]
-        return Column(
+        return TextCounts(
             [*_copy_to_list(self.texts), *texts], [*_copy_to_list(self.counts), *_copy_to_list(column.counts)]
         )
 
@@ -137,7 +140,7 @@ class WordTable(NamedTuple):
         """Return all postings as they are in memory."""
         return bytes(self.postings[0 : self.ends[-1] if self.ends else 0])
 
-    def count_keywords(self, keywords: Sequence[Keyword]) -> list[Column]:
+    def count_keywords(self, keywords: Sequence[Keyword]) -> list[TextCounts]:
         """Return for each keyword the texts that contain it."""
         low = self.words.lower()
         return [
@@ -170,20 +173,20 @@ class WordTable(NamedTuple):
         """Return the lists of the words that contain a keyword, as often as they contain it."""
         return [bisect_right(self.starts, place) - 1 for place in make_finder(keyword)(self.words, low)]
 
-    def _sum_postings(self, lists: Sequence[int]) -> Column:
+    def _sum_postings(self, lists: Sequence[int]) -> TextCounts:
         """Return which texts contain something, from the numbers of its lists of postings."""
         places = sorted((_get_range(self.ends, number) for number in lists), key=_measure_range)
         if not places:
-            return Column()
+            return TextCounts()
         *others, longest = [self.postings[place].cast("B").cast("H") for place in places]
         if not others:  # most components of words have one list, and the texts are in order
-            return Column(longest[_TEXT::2], longest[_COUNT::2])
+            return TextCounts(longest[_TEXT::2], longest[_COUNT::2])
         totals = dict(zip(_take(longest, _TEXT), _take(longest, _COUNT), strict=True))
         texts = chain.from_iterable(_take(halves, _TEXT) for halves in others)
         counts = chain.from_iterable(_take(halves, _COUNT) for halves in others)
         for text, count in zip(texts, counts, strict=True):
             totals[text] = totals.get(text, 0) + count
-        return Column.from_totals(totals)
+        return TextCounts.from_totals(totals)
 
 
 def _get_range(ends: memoryview, number: int) -> slice:

@@ -14,7 +14,7 @@ from operator import itemgetter
 from logist.core.relevance.candidates import Candidates
 from logist.core.relevance.occurrences import CodeNames, count_definitions
 from logist.core.relevance.ranking import Texts
-from logist.core.relevance.word_table import Column, WordTableBuilder
+from logist.core.relevance.word_table import TextCounts, WordTableBuilder
 from logist.core.relevance.words import Keyword
 from logist.digests import start_hash
 from logist.quick_dataclass import dataclass
@@ -105,7 +105,7 @@ def count_words(
         places = {number: place for place, number in enumerate(chosen) if ids[place] is None}
         for number, data in _read_files(top, files, places):
             ids[places[number]] = known.name_content(data)
-    texts = Texts([Column() for _ in keywords])
+    texts = Texts([TextCounts() for _ in keywords])
     sizes = list(map(files.sizes.__getitem__, chosen))
     contents = _look_up_counts(texts, known.index, part_names, ids, sizes, keywords)
     texts.contents = [-1] * len(files.paths)
@@ -182,7 +182,7 @@ _NOT_HERE = -1
 """Instead of the size of a content that is not in this workspace, or was found already."""
 
 
-def _add_counts(texts: Texts, columns: Sequence[Column], sizes: Sequence[int]) -> int:
+def _add_counts(texts: Texts, columns: Sequence[TextCounts], sizes: Sequence[int]) -> int:
     """Add the counts of further contents, which have numbers from 0; return the number of the first one in `texts`."""
     first = len(texts.sizes)
     texts.sizes += sizes

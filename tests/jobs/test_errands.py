@@ -757,6 +757,18 @@ def test_what_a_person_changes_meanwhile_is_kept_and_said(bench: MakeBench, clus
     require_one_result(b)
 
 
+def test_files_that_stay_on_a_worker_are_named(bench: MakeBench, cluster: ThreadCluster) -> None:
+    body = f'{BODY}; note("large.bin", "x" * 5000); os.mkdir("node_modules"); note("node_modules/m.js", "m")'
+    with Loopback(SAYS) as server:
+        b = away(made(bench, server, body, MADE), cluster)
+        rules = b.project.settings.workspace.model_copy(update={"max_checkpoint_bytes": 1000})
+        b.change(settings=b.project.settings.model_copy(update={"workspace": rules}))
+        b.step()
+    assert not (workspace(b) / "large.bin").exists()
+    (said,) = [line for line in b.said if "no checkpoint can hold" in line]
+    assert said.partition(", so they stay on machine-")[2][1:] == ": large.bin"
+
+
 def test_a_job_that_is_put_back_from_a_copy_is_not_paid_again(
     bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
 ) -> None:

@@ -870,6 +870,100 @@ def test_a_deleted_job_has_booked_the_highest_cost(bench: MakeBench, cluster: Th
     assert sums(b) == booked
 
 
+def test_what_a_person_changes_meanwhile_is_kept_and_said(bench: MakeBench, cluster: ThreadCluster) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        rules = b.project.settings.workspace.model_copy(update={"max_checkpoint_bytes": 1000})
+        b.change(settings=b.project.settings.model_copy(update={"workspace": rules}))
+        place = workspace(b)
+        (place / "large-before.bin").write_bytes(b"x" * 5000)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        (place / "mine.txt").write_text("of a person")
+        (place / "large-meanwhile.bin").write_bytes(b"x" * 5000)
+        gate.set()
+        step.result()
+    assert sorted(each.name for each in place.glob("[!.]*")) == [
+        "large-before.bin",
+        "large-meanwhile.bin",
+        "made.txt",
+    ]
+    (said,) = [line for line in b.said if "were changed here while its agent worked on machine-" in line]
+    shown = subprocess.run(said.partition("changes: ")[2].split(), capture_output=True, text=True, check=True)
+    assert "+of a person" in shown.stdout
+    require_one_result(b)
+
+
+def test_files_that_stay_on_a_worker_are_named(bench: MakeBench, cluster: ThreadCluster) -> None:
+    body = f'{BODY}; note("large.bin", "x" * 5000); os.mkdir("node_modules"); note("node_modules/m.js", "m")'
+    with Loopback(SAYS) as server:
+        b = away(made(bench, server, body, MADE), cluster)
+        rules = b.project.settings.workspace.model_copy(update={"max_checkpoint_bytes": 1000})
+        b.change(settings=b.project.settings.model_copy(update={"workspace": rules}))
+        b.step()
+    assert not (workspace(b) / "large.bin").exists()
+    (said,) = [line for line in b.said if "no checkpoint can hold" in line]
+    assert said.partition(", so they stay on machine-")[2][1:] == ": large.bin"
+
+
+def test_a_job_that_is_put_back_from_a_copy_is_not_paid_again(
+    bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
+) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        shutil.copytree(b.folder(), tmp_path / "copy", symlinks=True)
+        gate.set()
+        step.result()
+        shutil.rmtree(b.folder())
+        shutil.copytree(tmp_path / "copy", b.folder(), symlinks=True)
+        assert b.step().state.status is Status.STUCK
+        assert len(server.requests) == 1
+
+
+def test_a_dispatcher_leaves_the_answers_of_another_one_at_the_same_path(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        cluster.lose_scheduler()
+        assert isinstance(step.exception(), SchedulerLost)
+        gate.set()
+        new = ThreadCluster(cluster._folder, 2)
+        away(b, new)
+        hidden = b.project.home.with_name("hidden")
+        b.project.home.rename(hidden)
+        late_results.collect_late_results(b.project)  # of a machine that has another project there
+        shutil.rmtree(b.project.home)
+        hidden.rename(b.project.home)
+        assert b.step().state.status is Status.APPROVAL_REQUIRED
+        assert len(server.requests) == 1
+        new.close()
+    require_one_result(b)
+
+
+def test_an_answer_that_another_run_waits_for_is_left_to_it_without_a_word(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    gate, slow = closed()
+    with Loopback(slow) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        step: Future[CommandResult] = begin(b.step)
+        server.wait_for(1)
+        said: list[str] = []
+        late_results.collect_late_results(replace(b.project, workers=WorkerPool(cluster), say=said.append))
+        gate.set()
+        step.result()
+        assert said == []
+    require_one_result(b)
+
+
 def test_a_model_that_has_used_up_its_part_of_a_budget_continues_with_another_part(
     bench: MakeBench, cluster: ThreadCluster
 ) -> None:
@@ -933,85 +1027,3 @@ def test_a_program_that_has_used_up_its_part_of_a_budget_keeps_its_work_and_wait
     assert (workspace(b) / "made.txt").exists()
     assert total(b) == 3 * COST == sums(b).spent.microcents
     require_same(b)
-
-
-def test_what_a_person_changes_meanwhile_is_kept_and_said(bench: MakeBench, cluster: ThreadCluster) -> None:
-    gate, slow = closed()
-    with Loopback(slow) as server:
-        b = away(made(bench, server, BODY, MADE), cluster)
-        rules = b.project.settings.workspace.model_copy(update={"max_checkpoint_bytes": 1000})
-        b.change(settings=b.project.settings.model_copy(update={"workspace": rules}))
-        place = workspace(b)
-        (place / "large-before.bin").write_bytes(b"x" * 5000)
-        step: Future[CommandResult] = begin(b.step)
-        server.wait_for(1)
-        (place / "mine.txt").write_text("of a person")
-        (place / "large-meanwhile.bin").write_bytes(b"x" * 5000)
-        gate.set()
-        step.result()
-    assert sorted(each.name for each in place.glob("[!.]*")) == [
-        "large-before.bin",
-        "large-meanwhile.bin",
-        "made.txt",
-    ]
-    (said,) = [line for line in b.said if "were changed here while its agent worked on machine-" in line]
-    shown = subprocess.run(said.partition("changes: ")[2].split(), capture_output=True, text=True, check=True)
-    assert "+of a person" in shown.stdout
-    require_one_result(b)
-
-
-def test_a_job_that_is_put_back_from_a_copy_is_not_paid_again(
-    bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
-) -> None:
-    gate, slow = closed()
-    with Loopback(slow) as server:
-        b = away(made(bench, server, BODY, MADE), cluster)
-        step: Future[CommandResult] = begin(b.step)
-        server.wait_for(1)
-        shutil.copytree(b.folder(), tmp_path / "copy", symlinks=True)
-        gate.set()
-        step.result()
-        shutil.rmtree(b.folder())
-        shutil.copytree(tmp_path / "copy", b.folder(), symlinks=True)
-        assert b.step().state.status is Status.STUCK
-        assert len(server.requests) == 1
-
-
-def test_a_dispatcher_leaves_the_answers_of_another_one_at_the_same_path(
-    bench: MakeBench, cluster: ThreadCluster
-) -> None:
-    gate, slow = closed()
-    with Loopback(slow) as server:
-        b = away(made(bench, server, BODY, MADE), cluster)
-        step: Future[CommandResult] = begin(b.step)
-        server.wait_for(1)
-        cluster.lose_scheduler()
-        assert isinstance(step.exception(), SchedulerLost)
-        gate.set()
-        new = ThreadCluster(cluster._folder, 2)
-        away(b, new)
-        hidden = b.project.home.with_name("hidden")
-        b.project.home.rename(hidden)
-        late_results.collect_late_results(b.project)  # of a machine that has another project there
-        shutil.rmtree(b.project.home)
-        hidden.rename(b.project.home)
-        assert b.step().state.status is Status.APPROVAL_REQUIRED
-        assert len(server.requests) == 1
-        new.close()
-    require_one_result(b)
-
-
-def test_an_answer_that_another_run_waits_for_is_left_to_it_without_a_word(
-    bench: MakeBench, cluster: ThreadCluster
-) -> None:
-    gate, slow = closed()
-    with Loopback(slow) as server:
-        b = away(made(bench, server, BODY, MADE), cluster)
-        step: Future[CommandResult] = begin(b.step)
-        server.wait_for(1)
-        said: list[str] = []
-        late_results.collect_late_results(replace(b.project, workers=WorkerPool(cluster), say=said.append))
-        gate.set()
-        step.result()
-        assert said == []
-    require_one_result(b)

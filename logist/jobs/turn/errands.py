@@ -9,6 +9,7 @@ happens to workers, the scheduler or this process. What arrives after the doubt 
 from __future__ import annotations
 
 import json
+import os
 import secrets as random_secrets
 import time
 from collections.abc import Callable, Sequence
@@ -41,6 +42,8 @@ from logist.lazy_modules import load_all
 from logist.store import files, inflight
 from logist.timestamps import format_local, parse_time
 from logist.workspace.checkpoint import objects
+from logist.workspace.checkpoint.scan import CACHE
+from logist.workspace.files import file_names
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -59,6 +62,8 @@ LOST_SECONDS = 60.0
 """How long a machine may be out of reach before its task is recorded as in doubt."""
 COLLECT_SECONDS = 300.0
 """How long a worker may take to send the result of a task that has ended."""
+MOST_NAMED = 3
+"""How many files are named, of those that did not arrive."""
 MOST_TRIES = 3
 """How many workers an ask is offered to, if they refuse it."""
 LEAST_TOKENS = 200_000
@@ -536,6 +541,18 @@ def _restore_result(session: Session, errand: AwayErrand, commit: str) -> None:
             f"git -C {session.job.git_dir} diff {before[:12]} {found[:12]}"
         )
     workspace.restore(commit)
+    (unstored,) = objects.read_unstored(workspace.git, commit)
+    root = os.fsencode(workspace.root)
+    missing = [
+        file_names.to_display(path)
+        for path, thing in sorted(unstored.items())
+        if thing.why != CACHE and not os.path.lexists(os.path.join(root, path))
+    ]
+    if missing:
+        named = ", ".join(missing[:MOST_NAMED]) + (", ..." if len(missing) > MOST_NAMED else "")
+        session.project.say(
+            f"the agent of {session.job.id} has made files that no checkpoint can hold, so they stay on {errand.worker}: {named}"
+        )
 
 
 def _clean_file(session: Session, name: str, text: str, errand: AwayErrand) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 from typing import TYPE_CHECKING
 
 from logist.core.text.json_object import JsonObject
@@ -71,7 +71,7 @@ def name_project(project: ProjectContext) -> str:
     folder = project.home / FOLDER
     files.create_ignored_directory(folder)
     own = make_name(folder / "project")
-    return compute_sha256(f"{own} {socket.gethostname()} {project.jobs_dir}".encode())[:32]
+    return compute_sha256(f"{own} {os.uname().nodename} {project.jobs_dir}".encode())[:32]
 
 
 def name_mirror(job: JobDir) -> str:

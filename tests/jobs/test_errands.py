@@ -31,7 +31,7 @@ from logist.config.environment import Environment
 from logist.core.model import Kind, Permissions, Status, StuckKind, Usage
 from logist.core.model.commands import ResubmitCommand
 from logist.core.money.budgets import Cost, Sums
-from logist.errors import Busy, Damaged, ProviderError, Stopped
+from logist.errors import Busy, Damaged, ProviderError, Stopped, StorageError
 from logist.jobs.base import budgets, job_bundles
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
@@ -45,6 +45,7 @@ from logist.store import JobDir, files, filesystem, inflight, list_jobs
 from logist.store.ledger import Ledger
 from logist.version import __version__
 from logist.workspace import Workspace
+from logist.workspace.git import Git
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_gate import COST, SAYS, made, microcents, sums, total, workspace
@@ -791,6 +792,27 @@ def test_a_damaged_result_is_refused_and_nothing_of_it_used(
             name for name in before if "git/" not in name
         }
         # The machine still has it: what was damaged on the way arrives now.
+        assert b.step().state.status is Status.APPROVAL_REQUIRED
+        assert len(server.requests) == 1
+    require_one_result(b)
+
+
+def test_a_full_disk_of_the_dispatcher_is_no_damage(
+    bench: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_with_input = Git.run_with_input
+
+    def fill(git: Git, data: bytes, *words: str) -> bytes:
+        if words[0] == "index-pack" and "machines" not in git.git_dir.parts:
+            raise StorageError("git index-pack failed: fatal: write error: No space left on device")
+        return run_with_input(git, data, *words)
+
+    with Loopback(SAYS) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        with monkeypatch.context() as full:
+            full.setattr(Git, "run_with_input", fill)
+            with pytest.raises(StorageError, match="no room for what a worker has sent"):
+                b.step()
         assert b.step().state.status is Status.APPROVAL_REQUIRED
         assert len(server.requests) == 1
     require_one_result(b)

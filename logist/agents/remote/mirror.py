@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from logist.agents.remote.spool import Spool
 from logist.core.model import JsonObject
-from logist.errors import Damaged, LogistError
+from logist.errors import Damaged, LogistError, StorageError
 from logist.store import JobDir, Lock, files, lock
 from logist.timestamps import format_utc
 from logist.workspace import Workspace, prepared
@@ -143,11 +144,16 @@ def _add_pack(git: Git, pack: bytes) -> None:
 
 
 def add_pack(git: Git, pack: bytes, commit: str) -> None:
-    """Add what a worker has sent back. Raises Damaged if the commit that it names isn't complete."""
+    """Add what a worker has sent back. Raises Damaged if the commit that it names isn't complete, StorageError for a full disk."""
     try:
         _add_pack(git, pack)
         complete = git.run_for_status("rev-list", "--objects", "--no-object-names", "--quiet", commit)[0] == 0
     except LogistError as error:
+        if any(os.strerror(number) in error.message for number in (errno.ENOSPC, errno.EDQUOT)):
+            fix = "free some disk space there and run the command again; the worker still has its result"
+            raise StorageError(
+                "no room for what a worker has sent", where=str(git.git_dir), fix=fix
+            ) from error
         raise Damaged(
             f"the worker has sent a damaged pack: {error.message}", where=str(git.git_dir)
         ) from error

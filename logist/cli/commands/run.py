@@ -26,7 +26,7 @@ from logist.cli.options import (
     quiet_option,
     refuse_empty,
 )
-from logist.cli.run_workers import choose_engine, engine_options, join_cluster
+from logist.cli.run_workers import choose_engine, engine_options, join_cluster, needs_cluster
 from logist.cli.shell_values import complete_file, complete_tag
 from logist.cli.show import job_rows, render, run_table
 from logist.cli.show.output import Diagnostic, Output
@@ -230,7 +230,7 @@ def run(
     )
     selection = RunSelection(tag=tag, statuses=frozenset(statuses), most_jobs=max_jobs)
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
-    if engine is not None:
+    if engine is not None and (watch or needs_cluster(project, engine, selection)):
         workers, parallel = join_cluster(project, engine, parallel)
         project = replace(project, workers=workers)
         from logist.jobs.turn.late_results import collect_late_results

@@ -331,7 +331,9 @@ def _wait_for_result(
                     pass
                 except SchedulerLost:
                     raise
-                except Exception as error:  # noqa: BLE001 - whatever it is, the machine knows what became of the task
+                except LogistError as error:  # the machine knows what became of the task
+                    return _collect_again(session, ask, pool, error.message)
+                except Exception as error:  # noqa: BLE001 - also after any other one
                     return _collect_again(session, ask, pool, str(error))
                 load_all()
                 watch.show_new()
@@ -427,7 +429,7 @@ def _collect_again(
         if not has_said_so and worker is None:
             has_said_so = True
             session.project.say(
-                f"{session.job.id}: {errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
+                f"{errand.worker} is out of reach ({reason}); waiting up to {LOST_SECONDS:.0f} s for its machine"
             )
         if session.project.stopping():
             raise _build_left_error(session, errand)

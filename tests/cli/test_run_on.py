@@ -245,6 +245,7 @@ def test_the_answer_of_a_worker_that_was_killed_or_stopped_is_collected_from_its
     assert [entry["kind"] for entry in desk.history("j1")] == ["create", "ask"]
 
 
+@pytest.mark.deep
 def test_a_late_answer_is_kept_and_the_status_says_how_to_use_it(desk: Desk, dask: DaskProcesses) -> None:
     with Loopback(DONE | {"delay": 2}) as server:
         prepare(desk, server, "j1")

@@ -303,10 +303,12 @@ def test_a_program_finds_what_the_setup_has_made(
     bench: MakeBench, cluster: ThreadCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_MODEL", KEY)
-    body = 'ask(); import subprocess; note("made.txt", subprocess.check_output(["tool"], text=True))'
+    body = 'ask(); import subprocess; note("made.txt", subprocess.check_output(["tool"], text=True) + open("build/lib").read())'
     with Loopback(SAYS) as server:
         b = gated(paid(bench(), server.url, review={"enabled": False}), body, command(evidence=["made.txt"]))
-        rules = b.project.settings.workspace.setup.model_copy(update={"commands": (INSTALL,)})
+        rules = b.project.settings.workspace.setup.model_copy(
+            update={"commands": (INSTALL, "mkdir build && echo x > build/lib")}
+        )
         workspace = b.project.settings.workspace.model_copy(update={"setup": rules})
         b.change(
             settings=b.project.settings.model_copy(update={"workspace": workspace}),
@@ -315,8 +317,12 @@ def test_a_program_finds_what_the_setup_has_made(
         b.create(repo=str(repository(tmp_path / "repo")))
         b.step()
     assert "the tool of" in (b.workspace() / "made.txt").read_text()
-    assert sum(line.startswith("setting up the workspace") for line in b.said) == 1
+    assert sum(line.startswith("setting up the workspace") for line in b.said) == 2  # two commands
     assert not (b.workspace() / ".venv").exists()
+    assert not (b.workspace() / "build").exists()
+    observed = b.history()[-1].observed
+    assert observed is not None
+    assert [change.path for change in observed.changes] == ["made.txt"]
 
 
 @pytest.mark.parametrize("mode", ["required", "auto", "off"])

@@ -714,3 +714,68 @@ def test_a_deleted_job_has_booked_the_highest_cost(bench: MakeBench, cluster: Th
         waiting_for(lambda: collects_late(b, new))
         new.close()
     assert sums(b) == booked
+
+
+def test_a_model_that_has_used_up_its_part_of_a_budget_continues_with_another_part(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    turns = [turn(call("create_file", path=f"{n}.txt", content="x")) for n in range(4)]
+    with Loopback(*turns, {"text": command(evidence=["3.txt"]), "usage": USAGE}) as server:
+        b = limited(models(bench, cluster, server), calls=10)
+        result = b.step()  # one of three agents may make three calls
+        assert result.wait is not None
+        assert (result.exit_code, result.wait.reason, len(server.requests)) == (
+            7,
+            "reserved",
+            3,
+        )
+        assert sums(b) == Sums(Cost(total_of(server, 3), 330, 3), Cost())
+        b.project.open_job("j").end_wait()
+        assert b.step().state.status is Status.APPROVAL_REQUIRED, b.history()[-1].reason
+        assert len(server.requests) == 5
+    assert sums(b).spent.calls == 5
+    require_same(b)
+
+
+def total_of(server: Loopback, calls: int) -> int:
+    """What calls of `USAGE` cost."""
+    return calls * (100 * 50 + 10 * 200)
+
+
+def test_a_model_waits_for_a_budget_that_its_worker_has_used_up(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    turns = [turn(call("create_file", path=f"{n}.txt", content="x")) for n in range(3)]
+    with Loopback(*turns, {"text": command(evidence=["2.txt"]), "usage": USAGE}) as server:
+        b = limited(models(bench, cluster, server, max_concurrent_agents=1), calls=2)
+        b.change(workers=WorkerPool(ThreadCluster(cluster._folder, 1)))
+        result = b.step()
+        assert result.wait is not None
+        assert (result.exit_code, result.wait.budget, len(server.requests)) == (7, "all", 2)
+        limited(b, calls=9)
+        assert b.step().state.status is Status.APPROVAL_REQUIRED, b.history()[-1].reason
+        assert len(server.requests) == 4
+    require_same(b)
+
+
+def test_a_program_that_has_used_up_its_part_of_a_budget_keeps_its_work_and_waits(
+    bench: MakeBench, cluster: ThreadCluster
+) -> None:
+    with Loopback(SAYS) as server:
+        b = limited(
+            away(
+                made(
+                    bench,
+                    server,
+                    'note("made.txt", 1); [ask() for _ in range(9)]; sys.exit("no calls")',
+                    MADE,
+                ),
+                cluster,
+            ),
+            calls=9,
+        )
+        result = b.step()
+        assert (result.exit_code, len(server.requests)) == (7, 3)
+    assert (workspace(b) / "made.txt").exists()
+    assert total(b) == 3 * COST == sums(b).spent.microcents
+    require_same(b)

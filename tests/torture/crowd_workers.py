@@ -10,6 +10,7 @@ import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from logist.agents.remote.cluster import WorkerLost
 from logist.agents.remote.threads import ThreadCluster
 from logist.core.model import Kind, Status
 from logist.core.model.commands import ResubmitCommand
+from logist.core.money.budgets import Cost
 from logist.errors import LogistError
 from logist.jobs.base import job_bundles
 from logist.jobs.base.worker_pool import WorkerPool
@@ -26,7 +28,7 @@ from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import errands, late_results
 from logist.store import JobDir
 from tests.jobs.bench import Bench, command
-from tests.jobs.test_gate import gated
+from tests.jobs.test_gate import gated, sums
 from tests.jobs.test_paid import KEY, paid
 from tests.loopback import Loopback
 from tests.torture.crowd_forks import Forks
@@ -158,3 +160,34 @@ def _judge(b: Bench, paid_calls: int) -> list[str]:
     if len(answers) > 1:
         problems.append("two results are in the history")
     return problems
+
+
+def share_budget(place: str, url: str, jobs: int, calls: int) -> int:
+    """Run many jobs on 8 workers at once, with a budget for some of them."""
+    b = Bench(Path(place))
+    os.environ["MY_MODEL"] = KEY
+    limits = {"budget": {"limits": {"all": {"calls": calls}}}}
+    paid(b, url, review={"enabled": False}, **limits)
+    for number in range(jobs):
+        b.create(f"j{number}")
+    b.change(workers=WorkerPool(ThreadCluster(Path(place) / "machines", 4, threads=2)))
+    with ThreadPoolExecutor(8) as pool:
+        steps = [pool.submit(b.step, f"j{number}") for number in range(jobs)]
+        codes = {step.result().exit_code for step in steps}
+    os._exit(0 if codes <= {0, 7, 11} else 1)
+
+
+def play_budget(place: Path, forks: Forks, jobs: int, calls: int) -> tuple[int, list[str]]:
+    """Play a round with one budget; return the number of paid calls, and what is wrong."""
+    with Loopback({"text": command(), "usage": {"input": 10, "output": 10}}) as server:
+        code = forks.wait(forks.call("crowd_workers:share_budget", str(place), server.url, jobs, calls))
+        count = len(server.requests)
+    b = paid(Bench(place), server.url)
+    known = sums(b)
+    problems = [f"it ended with {code}"] if code else []
+    problems += [f"{count} calls were paid, and {calls} allowed"] if count > calls else []
+    problems += [f"only {count} of {calls} calls were paid"] if count < calls - 8 else []
+    problems += [f"{known.spent.calls} of {count} calls are booked"] if known.spent.calls != count else []
+    problems += [f"{known.reserved} is still reserved"] if known.reserved != Cost() else []
+    asks = sum(entry.kind is Kind.ASK for number in range(jobs) for entry in b.history(f"j{number}"))
+    return count, problems + ([f"{asks} of {count} answers are recorded"] if asks != count else [])

@@ -336,6 +336,16 @@ def workers(run: Run) -> None:
     run.notes.append(", ".join(f"{count} {end}" for end, count in sorted(ends.items())))
 
 
+def shared_budget(run: Run) -> None:
+    """Many jobs on 8 workers have one budget: it is never exceeded, and every paid call is recorded and booked."""
+    jobs, calls = (1000, 900) if run.full else (12, 9)
+    with Forks(run.scratch / "errors") as forks:
+        count, problems = crowd_workers.play_budget(run.scratch / "project", forks, jobs, calls)
+    run.check(problems, f"{jobs} jobs")
+    run.count = jobs
+    run.notes.append(f"{count} of {calls} calls")
+
+
 CASES = (
     Case("winners", "revisions", 1000, winners),
     Case("storm", "kills", 500, storm),
@@ -344,4 +354,5 @@ CASES = (
     Case("waiters", "waiting steppers", 192, waiters),
     Case("budget", "rounds", 1000, budget),
     Case("workers", "rounds", 200, workers),
+    Case("shared-budget", "jobs", 1000, shared_budget),
 )

@@ -22,6 +22,8 @@ from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.courier.ending import end_courier
 from logist.agents.courier.process import CourierProcess
+from logist.agents.courier.reservations import ExchangeLedger
+from logist.agents.courier.tool_turns import AskProgress
 from logist.agents.programs.finding import load_errand_program
 from logist.agents.protocol import MODEL_AGENTS
 from logist.agents.remote.mirror import Mirror, has_commit
@@ -270,11 +272,13 @@ def _launch(place: Spool, mirror: Mirror, task: JsonObject, lock: Lock) -> Couri
         for kept, text in task["files"].items():
             if inflight.is_exchange_file(kept):
                 files.replace_file(mirror.job.inflight / kept, text.encode())
+        ledger = _place_ledger(place, task)
+        _reserve_first(mirror, RecordedAsk.read(ask), ledger)
         mirror.workspace.disarm_git(for_programs=True)
         private = {
             "api_key": key,
             "secrets": list(environment.list_secrets(*([name] if name else []))),
-            "ledger": _place_ledger(place, task),
+            "ledger": ledger,
             "rates": _place_rates(place, task),
         }
         return courier.launch_courier(mirror.job, lock, private, environment.build_child_environment())
@@ -286,6 +290,17 @@ def _place_ledger(place: Spool, task: JsonObject) -> JsonObject | None:
     """The ledger of this task alone: it may spend what the dispatcher has reserved for it."""
     ledger = task["ledger"]
     return None if ledger is None else {**ledger, "folder": str(place.find_task(task["ticket"]) / "ledger")}
+
+
+def _reserve_first(mirror: Mirror, ask: RecordedAsk, ledger: JsonObject | None) -> None:
+    """Reserve the first exchange of a model in the ledger of the task: couriers rely on that. Raises _NotBegun."""
+    if ledger is None or ask.agent not in MODEL_AGENTS or len(mirror.job.read_exchanges()) > 1:
+        return
+    coming = AskProgress.from_exchanges(()).plan_next(ask)
+    sending = coming.sending if coming is not None else None
+    refusal = ExchangeLedger.from_json(ledger).reserve(1, ask.reserved_microcents, sending)
+    if refusal is not None:
+        raise _NotBegun(f"what is left is less than one call: {refusal.describe()}")
 
 
 def _place_rates(place: Spool, task: JsonObject) -> JsonObject:

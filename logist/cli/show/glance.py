@@ -102,6 +102,16 @@ def read_errand(folder: str) -> dict[str, str] | None:
         return None
 
 
+def describe_errand(away: dict[str, str]) -> str:
+    """Return which worker has the call of a job, and since when."""
+    return f"its agent works on another machine, {away['worker']}, since {format_local(away['sent_at'])}"
+
+
+def advise_collecting(away: dict[str, str]) -> str:
+    """Return the command that collects the answer of a worker."""
+    return f"logist run --on dask --scheduler {away['scheduler']}"
+
+
 def build_unknown_row(job_id: str, next_command: str = REBUILD) -> dict[str, Any]:
     """Return the row of a job whose state can't be read."""
     empty = dict.fromkeys(

@@ -172,11 +172,10 @@ def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnosti
     if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
         return ()
     if (away := glance.read_errand(folder)) is not None:
-        data["next_command"] = f"logist run --on dask --scheduler {away['scheduler']}"
-        message = (
-            f"its agent works on another machine, {away['worker']}, since {format_local(away['sent_at'])}"
+        data["next_command"] = glance.advise_collecting(away)
+        return (
+            Diagnostic("warning", "in_flight", glance.describe_errand(away), folder, data["next_command"]),
         )
-        return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
     message = "a command was killed while an agent was working; the next step records what is left of it"
     return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
 

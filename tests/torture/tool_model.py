@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from logist.agents.courier.toolbox import INTERRUPTED
 from tests.loopback import Json, Loopback, Received
 from tests.torture.lab import JOB, World, broken_files, command
 
@@ -17,8 +18,6 @@ PRICE = 2500
 """Microcents of one exchange, at the prices of `lab.World.paid_by`."""
 COUNTER = "counter.txt"
 """Each command appends its name to it."""
-UNKNOWN = "is not known"
-"""The result that the model gets for an interrupted call."""
 WELL = "exit status 0"
 """The result that it gets for a command that ran to its end."""
 _LABEL = re.compile(r"echo (\S+) >> ")
@@ -118,7 +117,7 @@ def used_in(conversation: Sequence[Json]) -> list[Used]:
             function = waiting.pop(0)["function"]
             label = _LABEL.search(function["arguments"])
             content = message["content"]
-            found.append(Used(function["name"], label[1] if label else "", UNKNOWN in content, content))
+            found.append(Used(function["name"], label[1] if label else "", INTERRUPTED in content, content))
     return found
 
 

@@ -14,6 +14,7 @@ from logist.quick_tuple import NamedTuple
 if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.worker_pool import WorkerPool
+    from logist.jobs.run_selection import RunSelection
 
 COMMAND = TypeVar("COMMAND", bound=Callable[..., object])
 SPOOL = ("LOGIST_WORKER_DIR", "XDG_STATE_HOME")
@@ -50,6 +51,20 @@ def choose_engine(on: str | None, scheduler: str | None) -> Engine | None:
 
     parse_engine(on, scheduler)
     return Engine(on, scheduler)
+
+
+def needs_cluster(project: ProjectContext, engine: Engine, selection: RunSelection) -> bool:
+    """Whether there is something to do for the workers of a run: to start them here takes seconds.
+
+    A cluster that runs already may have late results of this project.
+    """
+    from logist.agents.remote.worker import list_results
+    from logist.jobs.base.job_bundles import name_project
+    from logist.jobs.job_queue import list_left_jobs
+
+    if engine.scheduler is not None or list_left_jobs(project, selection):
+        return True
+    return bool(list_results(name_project(project), project.environment.worker_directory_name()))
 
 
 def join_cluster(project: ProjectContext, engine: Engine, parallel: int | None) -> tuple[WorkerPool, int]:

@@ -61,6 +61,14 @@ def test_a_wrong_value_is_named(desk: Desk, words: list[str], message: str) -> N
     assert ran.err.count("\n") == 1
 
 
+def test_without_a_ready_job_no_workers_are_started(desk: Desk) -> None:
+    desk.create()
+    ran = desk("run", "--on", "dask:2", "--tag", "typo")
+    assert (ran.code, ran.out) == (0, "no ready jobs\n")
+    assert "starting" not in ran.err
+    assert "no job has the tag typo" in ran.err
+
+
 def test_a_scheduler_that_is_not_there(desk: Desk) -> None:
     desk.create()
     ran = desk.process("run", "--on", "dask", "--scheduler", "tcp://127.0.0.1:1")
@@ -95,10 +103,12 @@ def test_a_scheduler_without_workers(desk: Desk, dask: DaskProcesses) -> None:
 def test_a_worker_without_logist_is_named_and_nothing_is_sent(desk: Desk, dask: DaskProcesses) -> None:
     dask.start_worker("bare", PYTHONPATH=str(dask.without_logist))
     with Loopback(DONE) as server:
-        prepare(desk, server, "j1")
+        prepare(desk, server, "j1", "j2", "j3")
         ran = wait_until_run(desk, dask)
         assert ran.code == 6
         assert "this worker has no Logist, or another version" in ran.err
+        assert len(errors(ran)) <= 1, ran.err  # the same reason for all jobs
+        assert ran.err.count("error: j") == 1, ran.err
         assert "Traceback" not in ran.err
         assert len(server.requests) == 0
         done = desk.process("job", "step", "j1", env=paid(desk))
@@ -173,6 +183,7 @@ def test_a_run_whose_scheduler_dies_ends_and_the_next_continues(desk: Desk, dask
         assert run.returncode == 6, err
         assert b"Traceback" not in err
         assert b"distributed" not in err
+        assert b"<TCP" not in err
         assert (
             err.count(b"can't reach the Dask scheduler") == 2
         )  # for the job that was at work, and for the run

@@ -26,12 +26,12 @@ from logist.agents.remote import worker as work
 from logist.agents.remote.cluster import SchedulerLost, WorkerLost
 from logist.agents.remote.spool import Spool
 from logist.agents.remote.threads import ThreadCluster
-from logist.cli.commands.job import status
+from logist.cli.commands.job import status, tail
 from logist.config.environment import Environment
 from logist.core.model import Kind, Permissions, Status, StuckKind, Usage
 from logist.core.model.commands import ResubmitCommand
 from logist.core.money.budgets import Cost, Sums
-from logist.errors import Busy, Damaged, ProviderError, Stopped, StorageError
+from logist.errors import Damaged, ProviderError, Refused, Stopped, StorageError
 from logist.jobs.base import budgets, job_bundles
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
@@ -146,6 +146,10 @@ def test_a_lost_worker_whose_machine_comes_back(bench: MakeBench, cluster: Threa
         name = at_work(b).worker
         lose(cluster, name)
         waiting_for(lambda: any("out of reach" in text for text in b.said))
+        assert (
+            f"{name} is out of reach (the worker has left the cluster); waiting up to 20 s for its machine"
+            in b.said
+        )
         cluster.add_worker(name)
         gate.set()
         assert step.result().state.status is Status.APPROVAL_REQUIRED
@@ -235,8 +239,10 @@ def test_a_lost_scheduler_leaves_the_job_as_it_is_and_another_one_collects(
             == f"to collect its answer, run: logist run --on dask --scheduler {cluster.address}"
         )
         # A command without workers neither loses the work nor waits for it.
-        with pytest.raises(Busy, match=f"j: its agent works on another machine, {worker}, since"):
+        with pytest.raises(Refused, match=f"its agent works on another machine, {worker}, since") as refused:
             home(b).step()
+        assert refused.value.where == "j"
+        assert str(refused.value.fix).startswith(str(lost.value.fix))
         assert [entry.kind for entry in b.history()] == [Kind.CREATE]
         require_reports(b, worker)
         new = ThreadCluster(tmp_path / "machines", 2)
@@ -260,6 +266,8 @@ def require_reports(b: Bench, worker: str) -> None:
     assert words in answer_recording.describe_pending_work(load_session(b.project, job))
     found = list(job_checks._under_way(examined(b)))
     assert [words in each.message for each in found] == [True]
+    assert words in tail._describe_idle(job).message
+    assert tail._read_row(job)["next_command"].startswith("logist run --on dask --scheduler ")
 
 
 def examined(b: Bench) -> Any:
@@ -731,6 +739,20 @@ def test_a_machine_without_the_key_is_named(
 ) -> None:
     monkeypatch.delenv("MY_MODEL")
     refuse(bench, cluster, "has no key MY_MODEL in the environment of its worker; set it there")
+
+
+def test_a_machine_without_the_program_is_named(
+    bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
+) -> None:
+    with Loopback(SAYS) as server:
+        b = away(made(bench, server, BODY, MADE), cluster)
+        data = b.project.settings.model_dump(mode="json")
+        for program in ("no-such-program", "/no/such/program"):
+            data["agents"]["fake"]["argv"][0] = program
+            b.change(settings=type(b.project.settings).model_validate_json(json.dumps(data)))
+            with pytest.raises(ProviderError, match=f"has no program {program}; install it there"):
+                away(b, cluster).step()
+        assert [entry.kind for entry in b.history()] == [Kind.CREATE]
 
 
 def test_a_machine_with_a_full_disk_is_named(

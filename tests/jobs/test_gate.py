@@ -248,6 +248,9 @@ def test_without_a_known_address_there_is_no_gate_and_a_warning(bench: MakeBench
         text for text in b.said if "works without the gate: the address of `bedrock/large` is unknown" in text
     ]
     assert b.history()[-1].usage.calls == 0
+    b.create("another")
+    b.step("another")
+    assert sum("works without the gate" in text for text in b.said) == 1  # it holds for all jobs of a command
 
 
 def test_over_the_limit_of_the_job_above_that_job_halts(bench: MakeBench) -> None:

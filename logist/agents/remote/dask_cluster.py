@@ -304,7 +304,10 @@ def _build_gone_error(worker: Worker) -> WorkerLost:
 def _describe(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
-    return str(error).partition("\n")[0] or type(error).__name__
+    text = str(error).partition("\n")[0]
+    if text.startswith("in <"):  # `in <TCP (closed) ... local=... remote=...>: `, and then the reason
+        text = text.rpartition(">: ")[2]
+    return text or type(error).__name__
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:

@@ -258,10 +258,20 @@ def find_obstacle(task: JsonObject, place: Spool) -> str:
         return reason
     if ask.agent not in MODEL_AGENTS:
         try:
-            load_errand_program(ask.agent, ask.work.program)
+            program = load_errand_program(ask.agent, ask.work.program).executable
         except LogistError as error:
             return f"{here}: {error.message}"
+        if not _has_program(program):
+            return f"{here} has no program {program}; install it there, in the PATH of its worker"
     return ""
+
+
+def _has_program(program: str) -> bool:
+    """Whether a program can be started here; one with a relative path is in the workspace."""
+    if os.sep in program:
+        return not os.path.isabs(program) or (os.path.isfile(program) and os.access(program, os.X_OK))
+    path = Environment.from_process().build_child_environment().get("PATH")
+    return shutil.which(program, path=path or os.defpath) is not None
 
 
 def open_mirror(place: Spool, named: JsonObject) -> Mirror:

@@ -26,7 +26,7 @@ from logist.cli.options import (
     quiet_option,
     refuse_empty,
 )
-from logist.cli.run_workers import choose_engine, engine_options, join_cluster
+from logist.cli.run_workers import choose_engine, engine_options, join_cluster, needs_cluster
 from logist.cli.shell_values import complete_file, complete_tag
 from logist.cli.show import job_rows, render, run_table
 from logist.cli.show.output import Diagnostic, Output
@@ -211,6 +211,7 @@ def run(
     from logist.core.money.amounts import to_microcents
     from logist.jobs.base.breakers import ProviderBreakers
     from logist.jobs.base.budgets import make_run_id
+    from logist.jobs.base.session import send_lost_notifications
     from logist.jobs.run_selection import RunSelection
     from logist.jobs.turn.next_request import Choice
 
@@ -230,7 +231,8 @@ def run(
     )
     selection = RunSelection(tag=tag, statuses=frozenset(statuses), most_jobs=max_jobs)
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
-    if engine is not None:
+    has_work = engine is None or watch or needs_cluster(project, engine, selection)
+    if engine is not None and has_work:
         workers, parallel = join_cluster(project, engine, parallel)
         project = replace(project, workers=workers)
         from logist.jobs.turn.late_results import collect_late_results
@@ -245,7 +247,11 @@ def run(
     try:
         with _write_heartbeat(project, heartbeat) as display.heartbeat, render.print_times():
             _report_limits(project)
-            is_short = _run_rounds(project, parallel, watch, display, choice, selection)
+            if has_work:
+                is_short = _run_rounds(project, parallel, watch, display, choice, selection)
+            else:  # a job that has become ready since that look must not run on this machine
+                send_lost_notifications(project)
+                is_short = False
             if (loss := project.find_cluster_loss()) is not None and not project.stopping():
                 raise loss
     except LogistError as error:

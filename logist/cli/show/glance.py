@@ -105,6 +105,18 @@ def read_errand(folder: str) -> dict[str, str] | None:
         return None
 
 
+def describe_errand(away: dict[str, str]) -> str:
+    """Return which worker has the call of a job, and since when."""
+    return f"its agent works on another machine, {away['worker']}, since {format_local(away['sent_at'])}"
+
+
+def advise_collecting(away: dict[str, str], job_id: str) -> str:
+    """Return the command that collects the answer of a worker; one of this machine needs no scheduler."""
+    if scheduler := away["scheduler"]:
+        return f"logist run --on dask --scheduler {scheduler}"
+    return f"logist job step --job {job_id}"
+
+
 def build_unknown_row(job_id: str, next_command: str = REBUILD) -> dict[str, Any]:
     """Return the row of a job whose state can't be read."""
     empty = dict.fromkeys(

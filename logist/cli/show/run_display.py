@@ -87,6 +87,9 @@ class RunDisplay:
         self._printing = threading.Lock()
         self._is_short = False
         """Whether it was printed that too little space is left on the disk."""
+        self._has_workers = project.workers is not None
+        self._refusals: set[str] = set()
+        """The printed reasons why no worker can do a task."""
         self._reported: dict[str, HeldUp] = {}
 
     @property
@@ -224,6 +227,14 @@ class RunDisplay:
             is_printed, self._is_short = self._is_short, True
         elif ended.result is not None:
             self._is_short = False
+        if self._has_workers:
+            from logist.jobs.base.worker_pool import NoFitWorker
+
+            if isinstance(
+                ended.error, NoFitWorker
+            ):  # also once for all jobs; the table has the reason of each
+                is_printed = is_printed or ended.error.message in self._refusals
+                self._refusals.add(ended.error.message)
         new_diagnostics = () if is_printed and known and known.warnings == end.warnings else end.warnings
         if ended.error and not is_printed:
             new_diagnostics = (_make_diagnostic(ended.error, ended.job_id), *new_diagnostics)

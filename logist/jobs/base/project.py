@@ -148,6 +148,8 @@ class ProjectContext:
     """A Python function that answers instead of any other agent."""
     current_settings: CurrentSettings | None = None
     """The settings as the config has them now."""
+    warned: dict[str, object] = field(default_factory=dict)
+    """The warnings that this command has printed, for all of its jobs."""
 
     def may_begin_work(self) -> bool:
         """True unless a stop was requested, Logist was upgraded since the command began, or the time or the cluster of the
@@ -173,6 +175,12 @@ class ProjectContext:
             self.say(text)
         elif event_log.is_on():
             event_log.report(events.MessagePrinted(text))
+
+    def warn_once(self, text: str) -> None:
+        """Print a warning that has the same reason for each step and each job of this command, the first time only."""
+        mark = object()
+        if self.warned.setdefault(text, mark) is mark:  # atomic: the jobs of a run are threads
+            self.say(f"warning: {text}")
 
     @property
     def budget_settings(self) -> Settings:

@@ -39,6 +39,10 @@ def build_failure_error(worker: Worker, error: Exception) -> ProviderError:
     return ProviderError(f"{type(error).__name__} on the worker: {error}", where=worker.name)
 
 
+class NoFitWorker(ProviderError):
+    """No worker can do a task; so none can do the same for other jobs."""
+
+
 class WorkerPool:
     """The workers of one run. Its methods may be called from several threads."""
 
@@ -62,7 +66,7 @@ class WorkerPool:
 
         It is the worker that had this job last, if it has a free place: it has the files of the job. Otherwise, it is the one
         with the most free places. `kind`: of the task; workers that have refused one of this kind are left out. `on_poll`
-        may raise to give up. Raises ProviderError if no worker can do it, SchedulerLost.
+        may raise to give up. Raises NoFitWorker, SchedulerLost.
         """
         worker = self._wait_for_place(kind, on_poll, job_id)
         self._last[job_id] = worker.address
@@ -167,12 +171,12 @@ class WorkerPool:
         until, reason = self._unfit.get((worker.address, kind), (0.0, ""))
         return reason if time.monotonic() < until else None
 
-    def _build_error(self, workers: list[Worker], kind: str) -> ProviderError:
+    def _build_error(self, workers: list[Worker], kind: str) -> NoFitWorker:
         if not workers:
             message = f"the scheduler at {self.cluster.address} has no workers; nothing was sent"
-            return ProviderError(message, fix="start workers for it, then run the command again")
+            return NoFitWorker(message, fix="start workers for it, then run the command again")
         reasons = dict.fromkeys(filter(None, (self._find_reason(each, kind) for each in workers)))
-        return ProviderError(
+        return NoFitWorker(
             f"no worker can do this; nothing was sent: {'; '.join(reasons)}",
             fix="correct this on one of these machines, then run the command again",
         )

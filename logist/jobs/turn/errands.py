@@ -32,7 +32,7 @@ from logist.core.history import fold
 from logist.core.machine import limits
 from logist.core.money.budgets import SharedBudget, Sums
 from logist.core.text.json_object import JsonObject
-from logist.errors import Busy, Damaged, LogistError, ProviderError, SetupFailed, Stopped
+from logist.errors import Damaged, LogistError, ProviderError, Refused, SetupFailed, Stopped
 from logist.jobs.base import budgets, job_bundles
 from logist.jobs.base.call_limits import bind_call_rates
 from logist.jobs.base.job_bundles import MOST_BYTES
@@ -176,8 +176,10 @@ def send_errand(session: Session, ask: RecordedAsk, pool: WorkerPool) -> None:
                 return
             refusals.append(reason)
             pool.refuse(worker, kind, reason)
+        from logist.jobs.base.worker_pool import NoFitWorker  # noqa: PLC0415 - only a run with workers needs it
+
         message = f"no worker has taken the task; nothing was sent: {'; '.join(dict.fromkeys(refusals))}"
-        raise ProviderError(message, fix="correct this on one of these machines, then run the command again")
+        raise NoFitWorker(message, fix="correct this on one of these machines, then run the command again")
     finally:
         with suppress(LogistError):  # the next command reports it
             budgets.settle_calls(session)  # of what is reserved, only what is spent or in doubt stays
@@ -595,7 +597,7 @@ def _withdraw(session: Session, ask: RecordedAsk) -> None:
 def collect_away(session: Session) -> None:
     """Finish what an earlier command has sent to a worker: accept what is here, and ask for what is not.
 
-    If the machine is out of reach, the ask stays away, to be recorded as in doubt. A command without workers raises Busy
+    If the machine is out of reach, the ask stays away, to be recorded as in doubt. A command without workers raises Refused
     instead, until the agent must have ended. The directory for workers of this machine is always in reach.
     """
     finish_accepting(session)
@@ -615,7 +617,7 @@ def collect_away(session: Session) -> None:
 
 
 def _collect_here(session: Session, ask: RecordedAsk) -> None:
-    """Collect an ask without workers: from this machine, if it was sent to a worker here. Raises Busy, Stopped."""
+    """Collect an ask without workers: from this machine, if it was sent to a worker here. Raises Refused, Stopped."""
     from logist.agents.remote import worker as work  # noqa: PLC0415
     from logist.agents.remote.spool import find_machine_here  # noqa: PLC0415
 
@@ -636,9 +638,8 @@ def _collect_here(session: Session, ask: RecordedAsk) -> None:
         return
     until = (parse_time(errand.sent_at) or 0.0) + ask.deadline_seconds + LOST_SECONDS
     if project.clock.now().timestamp() < until:
-        message = f"{session.job.id}: {describe_work(errand)}"
         fix = f"{describe_collecting(errand, session.job.id)} (from {format_local(until)} on, this command records its call as in doubt)"
-        raise Busy(message, fix=fix)
+        raise Refused(describe_work(errand), where=session.job.id, fix=fix)
 
 
 def describe_work(errand: AwayErrand) -> str:

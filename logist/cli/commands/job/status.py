@@ -172,17 +172,10 @@ def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnosti
     if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
         return ()
     if (away := glance.read_errand(folder)) is not None:
-        scheduler = away["scheduler"]
-        command = (
-            f"run --on dask --scheduler {scheduler}"
-            if scheduler
-            else f"job step --job {os.path.basename(folder)}"
+        data["next_command"] = glance.advise_collecting(away, os.path.basename(folder))
+        return (
+            Diagnostic("warning", "in_flight", glance.describe_errand(away), folder, data["next_command"]),
         )
-        data["next_command"] = f"logist {command}"
-        message = (
-            f"its agent works on another machine, {away['worker']}, since {format_local(away['sent_at'])}"
-        )
-        return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
     message = "a command was killed while an agent was working; the next step records what is left of it"
     return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
 

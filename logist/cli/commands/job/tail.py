@@ -57,8 +57,13 @@ def tail(
     if get_stop_code():
         note = "stopped watching; the agent continues its work"
         return _build_output(job, records, (Diagnostic("info", "note", note),), get_stop_code())
-    note = "no agent is working"
-    return _build_output(job, records, () if is_busy else (Diagnostic("info", "note", note),))
+    return _build_output(job, records, () if is_busy else (_describe_idle(job),))
+
+
+def _describe_idle(job: JobDir) -> Diagnostic:
+    if (away := glance.read_errand(os.fspath(job.path))) is not None:
+        return Diagnostic("info", "note", glance.describe_errand(away))
+    return Diagnostic("info", "note", "no agent is working")
 
 
 def _follow(job: JobDir, environment: Environment, *, quiet: bool) -> list[ActivityRecord]:
@@ -112,4 +117,7 @@ def _read_row(job: JobDir) -> dict[str, Any]:
         state, _ = rebuild_state(os.fspath(job.path.parent), job.id)
     is_running = state["status"] in RUNNING and job.has_running_agent()
     unmet = find_unmet(os.fspath(job.path.parent), state)
-    return build_job_row(job.id, state, running=is_running, unmet=unmet)
+    row = build_job_row(job.id, state, running=is_running, unmet=unmet)
+    if (away := glance.read_errand(os.fspath(job.path))) is not None and job.find_lock_holder() is None:
+        row["next_command"] = glance.advise_collecting(away, job.id)
+    return row

@@ -350,7 +350,8 @@ def _wait_for_result(
             except SchedulerLost:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, the machine knows what became of the task
-                return _collect_again(session, ask, pool, str(error))
+                reason = error.message if isinstance(error, LogistError) else str(error)
+                return _collect_again(session, ask, pool, reason)
     except SchedulerLost as error:
         raise SchedulerLost(
             f"{error.message}; the agent of {session.job.id} may still be at work on {ask.errand.worker}",

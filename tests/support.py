@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -117,6 +118,13 @@ def _stream(text: str) -> io.TextIOWrapper:
 def _written(stream: io.TextIOWrapper) -> str:
     stream.seek(0)
     return stream.read()
+
+
+def extract_archive(archive: tarfile.TarFile, folder: Path) -> None:
+    """Extract an archive without surprises; the argument `filter` needs Python 3.11.4, and Debian 12 has 3.11.2."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extraction_filter = tarfile.data_filter
+    archive.extractall(folder)
 
 
 def git(repository: Path, *args: str) -> str:

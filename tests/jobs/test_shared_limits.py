@@ -636,7 +636,7 @@ def test_items_with_parts_of_the_limits_go_on_as_they_were(tmp_path: Path, bench
     b = bench()
     b.drifts = True  # prompts of an older version
     with tarfile.open(support.ROOT / "fixtures" / "upgrades" / "items-with-divided-limits.tar.gz") as archive:
-        archive.extractall(tmp_path / "old", filter="data")
+        support.extract_archive(archive, tmp_path / "old")
     b.change(
         jobs_dir=tmp_path / "old" / ".logist" / "jobs", agent=f"scripted:{tmp_path / 'old' / 'answers.json'}"
     )

@@ -50,7 +50,7 @@ MODELS = sorted(find_models(EffectiveSpec, State, Interaction), key=lambda model
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path / "old", filter="data")
+        support.extract_archive(archive, tmp_path / "old")
     return tmp_path / "old"
 
 

@@ -177,10 +177,10 @@ class ProjectContext:
             event_log.report(events.MessagePrinted(text))
 
     def warn_once(self, text: str) -> None:
-        """Print a warning that has the same reason for each step and each job of this command, the first time only."""
+        """Print a warning that is the same for each step and each job of this command, the first time only."""
         mark = object()
         if self.warned.setdefault(text, mark) is mark:  # atomic: the jobs of a run are threads
-            self.say(f"warning: {text}")
+            self.say(text)
 
     @property
     def budget_settings(self) -> Settings:

@@ -152,7 +152,7 @@ def warn_without_gate(project: ProjectContext, turn: PlannedTurn) -> None:
     """Warn if the requests of a program can't go through the gate."""
     if turn.why_ungated:
         project.warn_once(
-            f"{turn.agent} works without the gate: {turn.why_ungated}; its cost is known only at its end "
+            f"warning: {turn.agent} works without the gate: {turn.why_ungated}; its cost is known only at its end "
             "(to limit it, set an `endpoint`; docs/gate.md)"
         )
 
@@ -173,7 +173,7 @@ def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
     fix = "apt install bubblewrap; for details, run: logist doctor"
     if mode == "required":
         raise Refused(f"no sandbox available, but the config requires one: {why}", fix=fix)
-    project.warn_once(f"no sandbox available: the agent's commands run with your permissions ({fix})")
+    project.warn_once(f"warning: no sandbox available: the agent's commands run with your permissions ({fix})")
 
 
 def _choose_role(

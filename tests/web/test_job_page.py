@@ -74,10 +74,12 @@ def test_a_job_whose_predecessor_failed_may_begin_without_it(examples: Desk, vis
 
 def test_a_job_without_a_decision_shows_the_command_that_helps(examples: Desk, visitor: Visitor) -> None:
     began = {"began": time.time(), "began_monotonic": time.monotonic(), "pause": 3600.0}
-    for job, budget, command in (("b1", "daily", "logist budget show"), ("b2", "--max-cost", "logist run")):
+    waits = {"b1": ("daily", "logist budget show"), "b2": ("--max-cost", "logist run")}
+    for job, (budget, _) in waits.items():
         examples.create(job)
         wait = {"provider": "budget", "revision": 1, "reason": "used up", "message": "all is used", **began}
         text = json.dumps({**wait, "budget": budget})
         (examples.job(job) / "provider-wait.json").write_text(text, "utf-8")
+    for job, (_, command) in waits.items():  # all are there before the first look, which is used for a moment
         assert f'in a terminal:</p><pre tabindex="0">{command}</pre>' in visitor.get(f"/jobs/{job}").text
     assert "in a terminal:</p>" not in visitor.get("/jobs/question").text

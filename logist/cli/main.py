@@ -309,7 +309,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     if args is None and sys.getfilesystemencoding() != "utf-8" and "utf8" not in sys._xoptions:
         _start_again_with_utf8()
     _open_closed_streams()
-    gc.set_threshold(_COLLECTED_AFTER)
+    if args is None:  # a program that calls this has a limit of its own
+        gc.set_threshold(_COLLECTED_AFTER)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_stopped)
     exit_code = run_command_line(sys.argv[1:] if args is None else list(args))

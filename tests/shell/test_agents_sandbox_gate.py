@@ -49,9 +49,10 @@ class EchoGate:
         with suppress(OSError):  # closed
             while True:
                 connection, _ = listener.accept()
-                connection.sendall(ANSWER)
-                connection.shutdown(socket.SHUT_WR)
                 self.accepted.append(connection)
+                with suppress(OSError):  # the program has hung up already
+                    connection.sendall(ANSWER)
+                    connection.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         for listener in self.listeners:

@@ -173,7 +173,9 @@ def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
     fix = "apt install bubblewrap; for details, run: logist doctor"
     if mode == "required":
         raise Refused(f"no sandbox available, but the config requires one: {why}", fix=fix)
-    project.warn_once(f"warning: no sandbox available: the agent's commands run with your permissions ({fix})")
+    project.warn_once(
+        f"warning: no sandbox available: the agent's commands run with your permissions ({fix})"
+    )
 
 
 def _choose_role(

@@ -242,7 +242,8 @@ assert all(each.__spec__ for each in (inspect, platform, gettext, ipaddress, loc
 def test_a_command_does_not_search_for_garbage_again_and_again() -> None:
     code = """
 import gc, sys
-from logist.cli import main as program
+import logist.cli.main
+program = sys.modules["logist.cli.main"]
 program._end_process = lambda exit_code: None
 sys.argv = ["logist", "--version"]
 try:

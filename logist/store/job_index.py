@@ -573,41 +573,38 @@ class JobIndex:
 
     def _list_below(self, ids: Iterable[str], wanted: JobFilter) -> list[LevelPlace]:
         """Return the settled jobs below these, at all levels, that pass a filter."""
-        condition, values = wanted.build_condition(looked_up=())
         known, found, above = set[str](), list[LevelPlace](), list(ids)
         while above:
             known.update(above)
-            below = [
-                row
-                for chunk in _split(above)
-                for row in self._select(
-                    f"SELECT {_PLACE} FROM jobs INDEXED BY by_parent WHERE {condition}"  # noqa: S608
-                    f" AND parent IN ({', '.join('?' * len(chunk))})",
-                    [*values, *chunk],
-                )
-            ]
+            below = self._select_places("jobs INDEXED BY by_parent", "parent", above, wanted)
             found += below
             above = [row[2] for row in below if row[2] not in known]
         return found
 
     def list_above(self, ids: Iterable[str], wanted: JobFilter) -> list[LevelPlace]:
         """Return those of these jobs that are settled and pass a filter, and so on with their parents."""
-        condition, values = wanted.build_condition(looked_up=())
         known, found, below = set[str](), list[LevelPlace](), set(ids)
         while below:
             known |= below
-            rows = [
-                row
-                for chunk in _split(below)
-                for row in self._select(
-                    f"SELECT {_PLACE} FROM jobs WHERE {condition}"  # noqa: S608
-                    f" AND id IN ({', '.join('?' * len(chunk))})",
-                    [*values, *chunk],
-                )
-            ]
+            rows = self._select_places("jobs", "id", below, wanted)
             found += rows
             below = {row[3] for row in rows if row[3] is not None} - known
         return found
+
+    def _select_places(
+        self, table: str, column: str, ids: Iterable[str], wanted: JobFilter
+    ) -> list[LevelPlace]:
+        """Return the jobs that pass a filter and have one of these ids in a column."""
+        condition, values = wanted.build_condition(looked_up=())
+        return [
+            row
+            for chunk in _split(ids)
+            for row in self._select(
+                f"SELECT {_PLACE} FROM {table} WHERE {condition}"  # noqa: S608
+                f" AND {column} IN ({', '.join('?' * len(chunk))})",
+                [*values, *chunk],
+            )
+        ]
 
     def list_sorted(
         self, wanted: JobFilter, order: JobOrder, limit: int | None = None

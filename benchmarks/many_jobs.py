@@ -23,7 +23,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from growth import begin_project
+from growth import begin_project, run_logist
 from listing import COPIED
 from measure import LOGIST, clean_environment, cpu_ms, table
 
@@ -102,7 +102,7 @@ def measure_one_run(size: int, parallel: int, place: Path | None) -> tuple[Spent
         begin_project(project)
         lines = (json.dumps({"id": f"job-{number}", "prompt": f"Task {number}"}) for number in range(size))
         (project / "batch.jsonl").write_text("\n".join(lines))
-        run_quietly(project, "job", "create", "--batch", "batch.jsonl", "--no-repo")
+        run_logist(project, "job", "create", "--batch", "batch.jsonl", "--no-repo")
         spent = watch_run(command, project, [max(1, int(size * part)) for part in MARKS])
         return spent, cpu_ms(command, project, 1)
 
@@ -212,8 +212,8 @@ def measure_filters(place: Path, count: int, runs: int) -> None:
 
 def make_mixed_jobs(place: Path, count: int) -> None:
     """A project with copies of a job under other ids, in different states: only what listings read is right."""
-    run_quietly(place, "init")
-    run_quietly(place, "job", "create", "--id", "job-0", "--prompt", "A task", "--no-repo")
+    run_logist(place, "init")
+    run_logist(place, "job", "create", "--id", "job-0", "--prompt", "A task", "--no-repo")
     jobs = place / ".logist" / "jobs"
     copied = {name: (jobs / "job-0" / name).read_bytes() for name in COPIED}
     state = json.loads(copied["state.json"])
@@ -258,16 +258,6 @@ MANUAL = {
     "step": "sign",
     "doers": {"sign": {"role": "ann"}},
 }
-
-
-def run_quietly(place: Path, *words: str) -> None:
-    subprocess.run(
-        [*LOGIST, *words],
-        cwd=place,
-        env=clean_environment(place),
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
 
 
 if __name__ == "__main__":

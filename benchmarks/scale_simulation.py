@@ -11,7 +11,7 @@ request, reserves money, packs what the worker lacks), sends it, and records wha
 `Station`: they wait in the order of arrival. The time of each use is drawn from an exponential distribution, the time of an agent from a
 log-normal one. A worker fails only while it has a task, because a failure between two tasks costs nothing.
 
-Left out: the dispatcher itself is never restarted, jobs in doubt leave the queue, and nobody else uses its disk.
+Not simulated: restarts of the dispatcher, decisions about jobs in doubt (they leave the queue), and other programs that use its disk.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Costs(NamedTuple):
     fsyncs: float = 16.0
     """How many times it waits for the disk. Without the ledger."""
     fsync_ms: float = 5.0
-    """How long it waits, if nobody else does."""
+    """How long it waits if no other thread does."""
     fsyncs_at_once: float = 1.0
     """How many that wait at the same time the disk serves in this time: a file system writes several in one commit."""
     booking_ms: float = 0.8
@@ -332,7 +332,7 @@ HEAD += ["doubts/1,000 steps", "$ in doubt/1,000 steps"]
 
 
 def compute_knee(costs: Costs, scenario: Scenario) -> float:
-    """Return with how many workers the scarcest station would be used all the time, if nobody ever waited.
+    """Return the number of workers that would keep the scarcest station busy all the time if no task ever waited.
 
     This is the bound of every closed queueing network: the seconds of one step alone, over those at the scarcest station.
     """

@@ -39,7 +39,7 @@ LEAVE_SECONDS, LOST_SECONDS = 2.0, 0.1
 
 
 class DaskCluster:
-    """A connection to a Dask scheduler, which a thread of its own keeps, and the local cluster, if it was started here."""
+    """A connection to a Dask scheduler, kept by a separate thread, and the local cluster if one was started here."""
 
     def __init__(
         self, address: str, security: Security | None = None, local: LocalCluster | None = None

@@ -160,7 +160,7 @@ class Spool:
         return True
 
     def remove_old(self) -> None:
-        """Remove, once a day, what nobody has needed for a while. Results that no dispatcher has are kept."""
+        """Remove old tasks and copies of jobs, once a day. Results that no dispatcher has fetched are kept."""
         now, stamp = time.time(), self.path / _CLEANED
         if _is_younger(stamp, now - _CLEAN_SECONDS):
             return

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from httpx import Response
+from httpx2 import Response
 
 from logist.config.environment import Environment
 from logist.jobs.base.project import ProjectContext

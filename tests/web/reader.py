@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-import warnings
 from pathlib import Path
+
+from starlette.testclient import TestClient
 
 from logist.web.examples.project import ExampleProject
 from logist.web.served_project import ServedProject
 from logist.web.server import build_app
 from logist.web.sessions import Sessions, create_link
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # Starlette prefers a later httpx, which nothing else here needs
-    from starlette.testclient import TestClient
 
 PORT = 8722
 ADDRESS = f"http://127.0.0.1:{PORT}"

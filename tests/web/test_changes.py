@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from starlette.testclient import TestClient
 
 from logist.core.step.plan import StepPlan
 from logist.jobs.turn.next_request import Choice, preview_request
@@ -20,11 +20,6 @@ from logist.web.server import build_app
 from logist.web.sessions import Sessions, create_link
 from tests import support
 from tests.jobs.bench import Bench, answer, command
-
-with warnings.catch_warnings():
-    # Starlette prefers a later httpx, which nothing else here needs.
-    warnings.simplefilter("ignore")
-    from starlette.testclient import TestClient
 
 PORT = 8722
 PASS = json.dumps(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 import re
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
+from starlette.testclient import TestClient
 
 from logist.config.environment import Environment
 from logist.jobs.base.project_opening import open_project
@@ -17,11 +17,6 @@ from logist.web.served_project import ServedProject
 from logist.web.server import build_app, claim_folder
 from logist.web.sessions import Sessions, create_link
 from tests.cli.desk import Desk
-
-with warnings.catch_warnings():
-    # Starlette prefers a later httpx, which nothing else here needs.
-    warnings.simplefilter("ignore")
-    from starlette.testclient import TestClient
 
 PORT = 8722
 ADDRESS = f"http://127.0.0.1:{PORT}"
@@ -45,19 +40,19 @@ class Visitor:
         entered = self.client.post("/enter", data={"key": key}, headers={"Origin": ADDRESS})
         assert entered.status_code == 303, entered.text
 
-    def get(self, path: str) -> httpx.Response:
+    def get(self, path: str) -> httpx2.Response:
         """Load a page; `path` begins after the secret prefix."""
-        answered: httpx.Response = self.client.get(self.sessions.prefix + path)
+        answered: httpx2.Response = self.client.get(self.sessions.prefix + path)
         return answered
 
-    def post(self, path: str, **fields: Any) -> httpx.Response:
+    def post(self, path: str, **fields: Any) -> httpx2.Response:
         """Post a form, and stay at its answer: 303 if it did something."""
-        answered: httpx.Response = self.client.post(
+        answered: httpx2.Response = self.client.post(
             self.sessions.prefix + path, data=fields, headers={"Origin": ADDRESS}
         )
         return answered
 
-    def decide(self, job: str, decision: str, entered: str = "", **fields: Any) -> httpx.Response:
+    def decide(self, job: str, decision: str, entered: str = "", **fields: Any) -> httpx2.Response:
         """Load the page of a job, and make a decision with the revision and the review hash that it shows."""
         shown = {name: value for name in ("revision", "seen") if (value := self.read_field(job, name))}
         path = f"/jobs/{job}/decide"

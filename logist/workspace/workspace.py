@@ -506,7 +506,7 @@ class Workspace(WorkspaceReader):
             return context.format_excerpts(self.root, survey, redact)
 
     def describe_unsearched(self, survey: context.FileSurvey) -> str:
-        """Return a sentence that says which files `find_relevant` does not search; "" if it searches all."""
+        """Return a sentence that says which files `find_relevant` did not search or can't show; "" if there are none."""
         return context.describe_unsearched(survey)
 
     def find_relevant(

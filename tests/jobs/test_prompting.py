@@ -380,7 +380,7 @@ def test_a_prompt_says_what_was_not_searched(bench: MakeBench) -> None:
     listed = prompt.split("## Files that may be relevant\n\n")[1].split("\n\n## ")[0]
     assert listed == (
         "- poem.txt: contains sonnet\n\nNot searched: 1 file over 2.0 MB, 1 binary file, 1 file that may contain secrets, "
-        "2 links, 1 other git repository."
+        "2 links, 1 other git repository. Not listed: 2 files that are not UTF-8 text."
     )
     assert archive_replay.replay_job(one.project, one.project.open_job("j")).differences == ()
 

@@ -57,7 +57,8 @@ def relevant(
 ) -> list[Relevant]:
     asked = task if isinstance(task, Task) else Task(task)
     bounds = {"limit": 10, "max_file_bytes": 65_536, "max_total_bytes": 262_144, "redact": str}
-    return workspace(root).find_relevant(survey(root, excluded, first), asked, **{**bounds, **more})
+    found = more.pop("found", None) or survey(root, excluded, first)
+    return workspace(root).find_relevant(found, asked, **{**bounds, **more})
 
 
 def paths(root: Path, task: Task | str, **more: Any) -> list[str]:
@@ -609,7 +610,10 @@ def test_locked_directories_and_files_are_passed_over(root: Path, ordinary_owner
     (root / "locked-rosebud.txt").chmod(0)
     try:
         assert tree(root)[-1] == "locked (unreadable)"
-        assert paths(root, MARK) == ["open.txt"]
+        found = survey(root)
+        assert [one.file.path for one in relevant(root, MARK, found=found)] == ["open.txt"]
+        unsearched = workspace(root).describe_unsearched(found)
+        assert unsearched == "Not searched: 1 unreadable directory, 1 unreadable file."
     finally:
         (root / "locked").chmod(0o700)
 

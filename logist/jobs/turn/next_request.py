@@ -406,7 +406,6 @@ def _add_surroundings(
             structure = "\n\n".join(text for text in (tree, excerpts) if text)
             parts |= {"structure": structure, "unlisted": survey.unlisted}
         if "relevant_files" in required:
-            parts["unsearched"] = workspace.describe_unsearched(survey)
             parts["relevant"] = workspace.find_relevant(
                 survey,
                 task,
@@ -419,6 +418,7 @@ def _add_surroundings(
                 first=state.start_checkpoint,
                 report=report,
             )
+            parts["unsearched"] = workspace.describe_unsearched(survey)
     return replace(given, **parts)
 
 

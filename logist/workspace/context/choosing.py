@@ -21,7 +21,7 @@ from logist.quick_dataclass import dataclass
 from logist.workspace.context import searching, showing
 from logist.workspace.context.source_history import SourceHistory
 from logist.workspace.context.walking import CONFIDENTIAL, IGNORED, FileSurvey
-from logist.workspace.files import file_names, safe_open
+from logist.workspace.files import agent_files, file_names, safe_open
 
 if TYPE_CHECKING:
     from logist.core.prompt.search_report import SearchReport, Survey
@@ -63,11 +63,13 @@ def find_relevant_files(
     """Return the files that are relevant for a task, the best first, each with the reason.
 
     Files in `known` are in the prompt anyway, so they are left out. `redact` removes secrets and keeps line breaks. The
-    result depends only on workspace, task, `redact` and `past`; `texts` only saves time.
+    result depends only on workspace, task, `redact` and `past`; `texts` only saves time. `found` gets the numbers of files
+    that could not be read or shown.
     `report`: filled with what a person may ask about the choice.
     """
     if report:
         report.survey, report.known, report.limit = found, known, bounds.limit
+    found.unread = found.undecodable = 0
     if bounds.limit < 1:
         return []
     paths: Collection[str] = found.files.keys()
@@ -81,7 +83,7 @@ def find_relevant_files(
         candidates = candidates.keep(path not in known for path in candidates.paths)
     mentioned = find_mentions(task, paths, found.directories, names)
     with safe_open.open_root(root) as top:
-        ranked = _rank_files(top, candidates, task, mentioned, bounds, past, texts, report)
+        ranked = _rank_files(top, found, candidates, task, mentioned, bounds, past, texts, report)
         unlisted = [path for path in mentioned.unknown if path not in known and is_ignored(top, found, path)]
     shown_texts = _Texts(root, showing.PromptReader(task, redact), bounds)
     chosen: list[Relevant] = []
@@ -90,6 +92,7 @@ def find_relevant_files(
             break
         file = FileText(path, None, note) if note else shown_texts.read_file(path)
         if file.text is None and reason != NAMED and not _is_left_out_for_size(file):
+            found.undecodable += (file.note or "").startswith(agent_files.NOT_TEXT)
             continue
         chosen.append(Relevant(file, reason))
     chosen = [Relevant(shown_texts.show_more(each.file), each.reason) for each in chosen]
@@ -152,6 +155,7 @@ def is_text(path: str) -> bool:
 
 def _rank_files(
     top: int,
+    survey: FileSurvey,
     files: Candidates,
     task: Task,
     named: Mentions,
@@ -171,6 +175,7 @@ def _rank_files(
     if report:
         report.searched = list(map(files.paths.__getitem__, chosen))
     found = searching.count_words(top, files, chosen, wanted, texts)
+    survey.unread = sum(found.contents[number] < 0 for number in chosen)
     return rank_files(
         wanted,
         name_index,

@@ -59,7 +59,10 @@ def _read_key_file(root: Path, path: str, redact: Callable[[str], str]) -> str |
 
 
 def describe_unsearched(found: FileSurvey) -> str:
-    """Return a sentence that says which files were not searched for the words of a task; "" if all of them were."""
+    """Return a sentence that says which files were not searched for the words of a task; "" if all of them were.
+
+    After `find_relevant_files`, it also counts the files that could not be read, and in another sentence those that can't be shown.
+    """
     numbers = Counter(found.noted.values())
     binary = secret = 0
     for number_of_files, kind in found.kind_counts:
@@ -76,6 +79,7 @@ def describe_unsearched(found: FileSurvey) -> str:
         (numbers[walking.SECOND_NAME], "file", " with hard links"),
         (numbers[walking.REPOSITORY], "other git repository", ""),
         (numbers[walking.UNREADABLE], "unreadable directory", ""),
+        (found.unread, "unreadable file", ""),
         (numbers[walking.TOO_DEEP], "directory", f" below level {walking.MAX_DEPTH}"),
     )
     texts = [f"{format_count(number, noun)}{more}" for number, noun, more in counted if number]
@@ -83,7 +87,10 @@ def describe_unsearched(found: FileSurvey) -> str:
         texts.append(f"the less likely files beyond {format_bytes(searching.MAX_BYTES)} of text")
     if found.partial:
         texts.append(f"all but the first {format_count(len(found.files), 'file')}")
-    return f"Not searched: {', '.join(texts)}." if texts else ""
+    sentences = [f"Not searched: {', '.join(texts)}."] if texts else []
+    if found.undecodable:
+        sentences.append(f"Not listed: {format_count(found.undecodable, 'file')} that are not UTF-8 text.")
+    return " ".join(sentences)
 
 
 def explain_withheld(root: Path, paths: Collection[str], tracked: Tracked) -> dict[str, str]:

@@ -77,6 +77,10 @@ class FileSurvey:
     """Whether the walk stopped at a limit."""
     unlisted: bool = False
     """Whether something is git-ignored or hidden."""
+    unread: int = 0
+    """How many files the last search for words could not read."""
+    undecodable: int = 0
+    """How many of the best files of the last search were left out, because they are not UTF-8."""
 
     @cached_property
     def files(self) -> dict[str, int]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # commands that only compare a workspace need no models
     from logist.core.model import Evidence
 
 UNREADABLE = "unreadable: permission denied"
+NOT_TEXT = "not text"
+"""How the note about a file begins that is binary, or not UTF-8."""
 
 
 def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
@@ -96,9 +98,9 @@ def _decode_text(name: str, data: bytes) -> FileText:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return FileText(name, None, f"not text: {len(data)} bytes")
+        return FileText(name, None, f"{NOT_TEXT}: {len(data)} bytes")
     if "\0" in text:
-        return FileText(name, None, f"not text: {len(data)} bytes")
+        return FileText(name, None, f"{NOT_TEXT}: {len(data)} bytes")
     return FileText(name, text)
 
 

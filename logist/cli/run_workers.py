@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from logist.cli.shell_values import complete_engine
 from logist.core.text.counts import format_count
 from logist.errors import ProviderError, UsageError
 from logist.quick_tuple import NamedTuple
@@ -36,6 +37,7 @@ def engine_options(command: COMMAND) -> COMMAND:
     return click.option(
         "--on",
         metavar="ENGINE",
+        shell_complete=complete_engine,
         help="Where agents and checks run: dask (with --scheduler), or dask:4 for 4 worker processes on this machine, which "
         "end with the run. See docs/cluster.md.",
     )(command)

@@ -193,6 +193,7 @@ def test_values(jobs: Desk) -> None:
         "job step --model ": ["gemini-2.5-flash", "grok-code-fast-1", "house-model", "other"],
         "job preview --agent in": ["in-house"],
         "run --agent c": ["claude", "cline", "codex"],
+        "run --on d": ["dask", "dask:4"],
         "job step --agent s": ["scripted:"],
         "job history waits --raw ": ["2", "3"],
         "job history --job waits --prompt 3": ["3"],

@@ -137,6 +137,16 @@ def test_a_selection_of_no_job_is_reported(desk: Desk, options: list[str], messa
     assert (ran.code, ran.out, ran.err) == (0, "no ready jobs\n", shown)
 
 
+def test_a_job_is_not_run_by_the_command_for_all(desk: Desk) -> None:
+    desk.create("a")
+    ran = desk("run", "a")
+    assert (ran.code, ran.err) == (
+        2,
+        "error: logist run takes no job, because it runs every ready one: a (to run one job: logist job run a)\n",
+    )
+    assert desk.state("a")["revision"] == 1
+
+
 def test_a_status_is_named_as_it_is_shown(desk: Desk) -> None:
     for args in (("run", "--status", "stuck"), ("job", "list", "--status", "broken")):
         ran = desk(*args)

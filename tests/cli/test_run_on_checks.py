@@ -15,9 +15,10 @@ WORK = answer(files={"a.txt": "made\n"})
 def test_setup_and_checks_run_in_worker_processes(desk: Desk) -> None:
     config(desk, {"commands": [TOOL], "environment": ["MINE"]}, "tool; cat a.txt; echo x > a.txt")
     desk.script(WORK)
-    for job_id in ("j1", "j2"):
+    for job_id in ("j1", "j2", "j3"):
         create(desk, job_id)
     ran = desk.process("run", "--on", "dask:2", "--max-jobs", "2", env={"MINE": "x"})
+    assert "ready jobs left (to continue: logist run --on dask:2)" in ran.err
     assert "running the check ours" in ran.err
     for job_id in ("j1", "j2"):
         (check,) = desk.state(job_id)["checks"]

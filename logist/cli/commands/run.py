@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,7 @@ from logist.cli.options import (
     quiet_option,
     refuse_empty,
 )
-from logist.cli.run_workers import choose_engine, engine_options, join_cluster, needs_cluster
+from logist.cli.run_workers import Engine, choose_engine, engine_options, join_cluster, needs_cluster
 from logist.cli.shell_values import complete_file, complete_tag
 from logist.cli.show import job_rows, render, run_table
 from logist.cli.show.output import Diagnostic, Output
@@ -71,7 +72,7 @@ LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
 seconds."""
 
 
-@click.command("run")
+@click.command("run", context_settings={"allow_extra_args": True})  # to say what to do with one
 @stop_on_signals
 @click.option(
     "--parallel",
@@ -199,6 +200,7 @@ def run(
     from logist.cli import early_couriers
     from logist.installed_files import InstalledFiles
 
+    _refuse_jobs(click.get_current_context().args)
     seconds = _parse_work_time(work_time)
     if until is not None and find_next_time(0.0, until) is None:
         fix = "use HH:MM, such as 07:00 or 23:30"
@@ -257,7 +259,15 @@ def run(
     except LogistError as error:
         display.end(EndReason.ERROR, error.exit_code, error=error.message)
         raise
-    return _end_run(environment, project, display, selection, watch=watch, is_short=is_short, as_json=as_json)
+    return _end_run(
+        environment, project, display, selection, engine, watch=watch, is_short=is_short, as_json=as_json
+    )
+
+
+def _refuse_jobs(given: Sequence[str]) -> None:
+    if given:
+        fix = f"to run one job: {shlex.join(('logist', 'job', 'run', given[0]))}"
+        raise UsageError(f"logist run takes no job, because it runs every ready one: {given[0]}", fix=fix)
 
 
 def _require_known_names(project: ProjectContext, model: str | None) -> None:
@@ -341,6 +351,7 @@ def _end_run(
     project: ProjectContext,
     display: RunDisplay,
     selection: RunSelection,
+    engine: Engine | None,
     *,
     watch: bool,
     is_short: bool,
@@ -395,7 +406,7 @@ def _end_run(
             *printed,
             *map(_warn_waiting, listed),
             *_note_more(below, listed),
-            *_warn_left(why, left),
+            *_warn_left(why, left, engine),
             *_note_other_runs(display.left_to_others),
             *_note_no_jobs(project, selection, list(display.ended) or held),
         ),
@@ -652,11 +663,18 @@ def _count_ends(display: RunDisplay, held: list[HeldUp], *, is_stopped: bool) ->
     return f"jobs: {len(display.ended):,} ({counted})"
 
 
-def _warn_left(why: EndReason, left: int) -> tuple[Diagnostic, ...]:
+def _warn_left(why: EndReason, left: int, engine: Engine | None) -> tuple[Diagnostic, ...]:
     if not left:
         return ()
     message = f"{run_table.REASONS[why]}: {format_count(left, 'ready job')} left"
-    return (Diagnostic("warning", "left", message, None, "to continue: logist run"),)
+    words = (
+        []
+        if engine is None
+        else ["--on", engine.on, *(("--scheduler", engine.scheduler) if engine.scheduler else ())]
+    )
+    return (
+        Diagnostic("warning", "left", message, None, f"to continue: {shlex.join(['logist', 'run', *words])}"),
+    )
 
 
 def _count_by_state(held: list[HeldUp]) -> str:

@@ -194,6 +194,7 @@ ROOT = {
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
     "attest": CommandEntry("main:attest_group", "Attest how the work of a job was made."),
+    "blame": CommandEntry("commands.blame:blame", "Show which agent wrote a line, and who accepted it."),
     "job": CommandEntry("main:job_group", "Work with one job."),
     "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),
     "workflow": CommandEntry(

@@ -265,6 +265,7 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("attest create", stuck, ["j1"], 0),
     ("attest create", pending, ["nothing"], 2),
     ("attest verify", pending, ["nothing"], 2),
+    ("blame", pending, ["nothing"], 2),
     ("stats", stuck, [], 0),
     ("stats", torn, ["--by", "day", "--by", "job"], 10),
     ("stats", pending, ["nowhere"], 2),

@@ -100,7 +100,9 @@ def find_line_origins(
     try:
         lines = blame_lines(git, name, ranges, work_tree=repository)
     except StorageError as error:
-        raise UsageError(f"git can't blame it: {error.message.rpartition('fatal: ')[2]}", where=str(file)) from error
+        raise UsageError(
+            f"git can't blame it: {error.message.rpartition('fatal: ')[2]}", where=str(file)
+        ) from error
     finder = _OriginFinder(jobs, git, repository)
     return list(_join_lines((line, finder.find_origin(line)) for line in lines))
 
@@ -235,15 +237,15 @@ class _OriginFinder:
             return replace(found, note=note)
         nearest = min(same, key=lambda each: abs(each.number - line.old_number))
         entry = history.made_by.get(nearest.commit)
+        if (entry is None or entry.kind == Kind.COLLECT) and depth < MOST_DEPTH:
+            below = self._find_in_children(history, until, nearest, found, depth)
+            if below is not None:
+                return below
         if entry is None:
             edited = history.edited_before.get(nearest.commit)
             if edited is not None:
                 return replace(found, edited_before=edited)
             return replace(found, note="the line was there before the job began")
-        if entry.kind == Kind.COLLECT and depth < MOST_DEPTH:
-            below = self._find_in_children(entry, nearest, found, depth)
-            if below is not None:
-                return below
         end = until.sequence if until is not None else history.entries[-1].sequence + 1
         return replace(
             found,
@@ -254,14 +256,16 @@ class _OriginFinder:
         )
 
     def _find_in_children(
-        self, collected: Interaction, line: BlamedLine, found: LineOrigin, depth: int
+        self, history: _JobHistory, until: Interaction | None, line: BlamedLine, found: LineOrigin, depth: int
     ) -> LineOrigin | None:
-        """Return the origin in the first child job whose files have the line and that wrote it itself."""
-        for child in CollectCommand.read(collected.command).children:
-            history = self._read_history(child.id) if child.id else None
-            if history is not None:
-                origin = self._find_in_job(history, line, None, found, depth + 1)
-                if origin.interaction is not None:
+        """Return the origin in the latest child job whose files have the line, and that wrote it itself."""
+        for entry in reversed(history.entries):
+            if entry.kind != Kind.COLLECT or (until is not None and entry.sequence >= until.sequence):
+                continue
+            for child in CollectCommand.read(entry.command).children:
+                below = self._read_history(child.id) if child.id else None
+                origin = None if below is None else self._find_in_job(below, line, None, found, depth + 1)
+                if origin is not None and origin.interaction is not None:
                     return origin
         return None
 

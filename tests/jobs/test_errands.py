@@ -231,6 +231,7 @@ def test_a_lost_scheduler_leaves_the_job_as_it_is_and_another_one_collects(
         step: Future[CommandResult] = begin(b.step)
         server.wait_for(1)
         worker = at_work(b).worker
+        assert f"Worker works on {worker}" in b.said
         cluster.lose_scheduler()
         with pytest.raises(SchedulerLost, match=f"the agent of j may still be at work on {worker}") as lost:
             step.result()
@@ -869,6 +870,35 @@ def test_a_machine_keeps_no_old_names_and_copies(tmp_path: Path) -> None:
     place.remove_old()
     assert [*place.list_tickets()] == [running]
     assert [each.exists() for each in mirrors] == [True, False]
+
+
+def test_a_machine_keeps_setups_as_long_as_they_are_used(tmp_path: Path) -> None:
+    place = Spool.open(str(tmp_path / "machine"))
+    used, unused = (place.use_setups(letter * 32) for letter in "ab")
+    for each in (used, unused):
+        (each / ".setup").mkdir()
+        os.utime(each, (0, 0))
+    place.use_setups("a" * 32)
+    (place.path / "setups" / ".half-removed" / "x").mkdir(parents=True)
+    place.remove_old()
+    assert os.listdir(place.path / "setups") == [used.name]
+    with pytest.raises(Damaged, match="invalid project"):
+        place.use_setups("../b")
+
+
+def test_one_unreadable_record_stops_no_task(tmp_path: Path) -> None:
+    place = Spool.open(str(tmp_path / "machine"))
+    damaged, old = "0" * 32, "1" * 32
+    place.begin_task(damaged, {"job": "j"})
+    (place.find_task(damaged) / "task.json").write_text("{")
+    place.fence_task(old)
+    mirror = place.find_mirror("a" * 32, "j")
+    mirror.mkdir(parents=True)
+    for each in (mirror, place.find_task(old)):
+        os.utime(each, (0, 0))
+    place.remove_old()
+    assert [*place.list_tickets()] == [damaged]
+    assert mirror.exists()  # it may belong to the task whose record is damaged
 
 
 def test_a_canceled_job_books_its_answer_when_it_arrives(bench: MakeBench, cluster: ThreadCluster) -> None:

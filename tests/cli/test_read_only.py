@@ -39,6 +39,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job du": [[], ["j"]],
     "job open": [["j"]],
     "stats": [[]],
+    "otel": [[]],
     "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "inbox": [[], ["--json"], ["--snoozed"]],
     "budget show": [[]],

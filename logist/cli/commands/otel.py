@@ -92,10 +92,10 @@ def otel(
         each=progress.count_interaction,
         done=progress.count_history,
     )
-    rejection = ""
+    rejection = warning = ""
     try:
         if receiver is not None:
-            rejection = _send(requests, receiver)
+            rejection, warning = _send(requests, receiver)
         elif file is not None:
             from logist.store.files import replace_chunks
 
@@ -106,7 +106,9 @@ def otel(
                 render.print_text(_encode(request))
     finally:
         progress.clear()
-    return _build_output(exported, receiver, file, rejection, to_stdout=receiver is None and file is None)
+    return _build_output(
+        exported, receiver, file, rejection, warning, to_stdout=receiver is None and file is None
+    )
 
 
 def _choose_receiver(environment: Environment, endpoint: str | None) -> Receiver | None:
@@ -119,14 +121,14 @@ def _choose_receiver(environment: Environment, endpoint: str | None) -> Receiver
     return None if known is None else read_receiver(known[0], headers, is_complete=known[1])
 
 
-def _send(requests: Iterator[JsonObject], receiver: Receiver) -> str:
-    """Send all requests; return which spans the receiver did not take, as text."""
+def _send(requests: Iterator[JsonObject], receiver: Receiver) -> tuple[str, str]:
+    """Send all requests; return as text which spans the receiver did not take, and what else it said."""
     from logist.jobs.archive.span_sender import SpanSender
 
     with SpanSender(receiver) as sender:
         for request in requests:
             sender.send(request)
-        return sender.describe_rejection()
+        return sender.describe_rejection(), sender.describe_warning()
 
 
 def _encode(request: JsonObject) -> str:
@@ -134,7 +136,13 @@ def _encode(request: JsonObject) -> str:
 
 
 def _build_output(
-    exported: ExportedSpans, receiver: Receiver | None, file: Path | None, rejection: str, *, to_stdout: bool
+    exported: ExportedSpans,
+    receiver: Receiver | None,
+    file: Path | None,
+    rejection: str,
+    warning: str,
+    *,
+    to_stdout: bool,
 ) -> Output:
     from urllib.parse import urlsplit
 
@@ -153,6 +161,8 @@ def _build_output(
     ]
     if rejection:
         diagnostics.append(Diagnostic("error", "rejected", rejection, host))
+    if warning:
+        diagnostics.append(Diagnostic("warning", "receiver", f"the receiver warns: {warning}", host))
     code = exported.exit_code or (ProviderError.exit_code if rejection else 0)
     if to_stdout:
         return Output(data, diagnostics=(*diagnostics, *make_notes([counted])), exit_code=code)

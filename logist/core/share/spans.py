@@ -9,12 +9,14 @@ Source of the names: OpenTelemetry, semantic conventions for generative AI (stat
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from logist.core.model import TERMINAL, Actor, Interaction, JsonObject, Kind, Phase, Status
 from logist.core.model.commands import AskCommand, MergeCommand
 from logist.core.money import amounts
+from logist.core.secrets.redact import redact
 from logist.digests import compute_sha256
 from logist.quick_tuple import NamedTuple
 
@@ -23,9 +25,20 @@ INTERNAL, CLIENT = 1, 3
 OK, ERROR = 1, 2
 """Statuses of spans in OTLP."""
 NANOSECONDS = 1_000_000_000
+LATEST = 2**63 // NANOSECONDS
+"""Seconds since 1970 that OTLP has room for."""
+LONGEST_NAME = 100
+"""Characters of the name of a tool, which a model can make up."""
 PROVIDERS = {"gemini": "gcp.gemini", "xai": "x_ai", "mistral": "mistral_ai", "azure": "azure.ai.openai"}
 """The names of providers in the conventions, where they differ from those of Logist."""
 _MADE_UP = ("scripted", "given")
+
+
+class SpanLink(NamedTuple):
+    """A span of another job, with the names of OTLP."""
+
+    traceId: str  # noqa: N815
+    spanId: str  # noqa: N815
 
 
 class TracePlace(NamedTuple):
@@ -68,19 +81,21 @@ class SpanBuilder:
         read_time: Callable[[str], float | None],
         *,
         with_content: bool,
+        origin: SpanLink | None = None,
     ) -> None:
-        """`read_time`: returns the seconds since 1970 of a timestamp."""
+        """`read_time`: returns the seconds since 1970 of a timestamp. `origin`: for a fork, the last interaction that it shares."""
         self._job, self._key, self._place, self._with_content = job, key, place, with_content
         self._read_time = read_time
         self._start = self._end = 0
         self._last: Interaction | None = None
         self._microcents = 0
         self._workflow: str | None = None
+        self._origin = origin
 
     def build_spans(self, entry: Interaction) -> Iterator[JsonObject]:
         """Yield the spans of the next interaction."""
-        end = int(self._read_time(entry.timestamp) or 0) * NANOSECONDS
-        start = end - int(max(0.0, entry.usage.seconds) * NANOSECONDS)
+        end = _to_nanoseconds(self._read_time(entry.timestamp) or 0.0)
+        start = max(0, end - _to_nanoseconds(entry.usage.seconds))
         if self._last is None:
             self._start = start
         self._start, self._end, self._last = min(self._start, start), max(self._end, end), entry
@@ -95,8 +110,8 @@ class SpanBuilder:
                 entry, "", name, (start, end), _describe_event(entry, with_content=self._with_content)
             )
 
-    def build_job_span(self) -> JsonObject | None:
-        """Return the span of the job; None if it has no interaction."""
+    def build_job_span(self, *, is_complete: bool = True) -> JsonObject | None:
+        """Return the span of the job; None if it has no interaction. `is_complete`: its history could be read to its end."""
         last = self._last
         if last is None:
             return None
@@ -107,6 +122,7 @@ class SpanBuilder:
             "logist.job.status": last.state_after,
             "logist.interactions": last.sequence,
             "logist.cost_microcents": self._microcents,
+            "logist.incomplete": None if is_complete else True,
         }
         status: JsonObject = {}
         if last.state_after == Status.SUCCESS:
@@ -122,6 +138,7 @@ class SpanBuilder:
             "startTimeUnixNano": str(self._start),
             "endTimeUnixNano": str(self._end),
             "attributes": encode_attributes(attributes),
+            **({"links": [self._origin._asdict()]} if self._origin else {}),
             **({"status": status} if status else {}),
         }
 
@@ -183,15 +200,23 @@ class SpanBuilder:
         )
         above = make_span_id(self._key, entry.sequence)
         failed = entry.response.tools_failed or {}
-        for tool, count in entry.response.tools.items():
+        for name, count in entry.response.tools.items():
+            tool = name[:LONGEST_NAME]
             of_tool = {
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": tool,
                 "logist.tool.calls": count,
-                "logist.tool.calls_failed": failed.get(tool),
+                "logist.tool.calls_failed": failed.get(name),
             }
+            error = "tool_failed" if count and failed.get(name) == count else ""
             yield self._build_span(
-                entry, f"tool {tool}", f"execute_tool {tool}", (start, end), of_tool, above=above
+                entry,
+                f"tool {name}",
+                f"execute_tool {tool}",
+                (start, end),
+                of_tool,
+                error=error,
+                above=above,
             )
         for check in entry.observed.checks if entry.observed else ():
             of_check = {
@@ -199,9 +224,9 @@ class SpanBuilder:
                 "logist.check.severity": check.severity,
                 "logist.check.outcome": check.outcome,
                 "logist.check.exit_code": check.exit_code,
-                "logist.check.output": check.output if self._with_content else None,
+                "logist.check.output": _redact(check.output) if self._with_content else None,
             }
-            began = end - int((check.seconds or 0.0) * NANOSECONDS)
+            began = max(0, end - _to_nanoseconds(check.seconds or 0.0))
             error = "" if check.outcome == "passed" else f"check_{check.outcome}"
             yield self._build_span(
                 entry,
@@ -235,15 +260,28 @@ def encode_attributes(values: Mapping[str, Any]) -> list[JsonObject]:
 def _encode_value(value: Any) -> JsonObject:
     if isinstance(value, bool):
         return {"boolValue": value}
-    if isinstance(value, int):
+    if isinstance(value, int) and abs(value) < 2**63:
         return {"intValue": str(value)}
-    if isinstance(value, float):
+    if isinstance(value, float) and math.isfinite(value):
         return {"doubleValue": value}
     if isinstance(value, str):
         return {"stringValue": str(value)}
     if isinstance(value, Sequence):
         return {"arrayValue": {"values": [_encode_value(each) for each in value]}}
+    # Also numbers that the message has no room for: a receiver refuses all spans of a request with one bad value.
     return {"stringValue": json.dumps(value, sort_keys=True)}
+
+
+def _to_nanoseconds(seconds: float) -> int:
+    """Return a time as OTLP has it: an unsigned number of 64 bits, whatever an imported history says."""
+    if not 0 < seconds < LATEST:
+        return 0
+    return int(seconds) * NANOSECONDS + int(seconds % 1 * NANOSECONDS)
+
+
+def _redact(text: str | None) -> str | None:
+    """Remove what looks like a key: recorded texts have no secrets, but imported histories may."""
+    return None if text is None else redact(text, ())[0]
 
 
 def _describe_usage(entry: Interaction) -> JsonObject:
@@ -288,11 +326,11 @@ def _describe_content(entry: Interaction) -> JsonObject:
         ),
     }
     described: JsonObject = {
-        "logist.summary": entry.response.summary_for_supervisor,
-        "logist.reason": entry.reason or None,
+        "logist.summary": _redact(entry.response.summary_for_supervisor),
+        "logist.reason": _redact(entry.reason or None),
     }
     for name, (role, text, finish) in messages.items():
-        message: JsonObject = {"role": role, "parts": [{"type": "text", "content": text}]}
+        message: JsonObject = {"role": role, "parts": [{"type": "text", "content": _redact(text)}]}
         described[name] = json.dumps([{**message, "finish_reason": finish} if finish else message])
     return described
 
@@ -308,5 +346,5 @@ def _describe_event(entry: Interaction, *, with_content: bool) -> JsonObject:
     if entry.kind == Kind.MERGE:
         described["vcs.ref.head.revision"] = MergeCommand.read(entry.command).commit
     if with_content and entry.steward is not None:
-        described |= {"logist.steward": entry.steward.name, "logist.note": entry.steward.note}
+        described |= {"logist.steward": entry.steward.name, "logist.note": _redact(entry.steward.note)}
     return described

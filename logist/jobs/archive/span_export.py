@@ -9,8 +9,15 @@ from dataclasses import field
 from pathlib import Path
 
 from logist.core.model import Interaction, JsonObject, Kind
-from logist.core.share.spans import SpanBuilder, TracePlace, make_job_key, make_span_id, make_trace_id
-from logist.errors import LogistError
+from logist.core.share.spans import (
+    SpanBuilder,
+    SpanLink,
+    TracePlace,
+    make_job_key,
+    make_span_id,
+    make_trace_id,
+)
+from logist.errors import Damaged, LogistError
 from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors, exit_code_of_errors
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
@@ -131,25 +138,41 @@ def _build_spans(
 ) -> Iterator[JsonObject]:
     builder: SpanBuilder | None = None
     own = _find_own_start(archive)
-    for entry in archive.call_for_each(archive.read_interactions(), each):
-        if entry.sequence < own:
-            continue
-        if builder is None:
-            name = archive.path.parent.name if archive.path.name == HISTORY else archive.path.stem
-            key = make_job_key(entry)
-            place = keys.find_place(archive, entry, key, context)
-            builder = SpanBuilder(name, key, place, parse_time, with_content=with_content)
-        yield from builder.build_spans(entry)
-    if builder is not None and (span := builder.build_job_span()) is not None:
+    origin: Interaction | None = None
+    failure: LogistError | None = None
+    try:
+        for entry in archive.call_for_each(archive.read_interactions(), each):
+            if entry.sequence < own:
+                if origin is None or entry.kind == Kind.FORK:
+                    origin = entry
+                continue
+            if builder is None:
+                name = archive.path.parent.name if archive.path.name == HISTORY else archive.path.stem
+                key = make_job_key(entry)
+                place = keys.find_place(archive, entry, key, context)
+                link = (
+                    None if origin is None else keys.find_link(archive, origin, entry.sequence - 1, context)
+                )
+                builder = SpanBuilder(name, key, place, parse_time, with_content=with_content, origin=link)
+            yield from builder.build_spans(entry)
+    except LogistError as error:  # the spans so far need the one of the job above them
+        failure = error
+    if builder is not None and (span := builder.build_job_span(is_complete=failure is None)) is not None:
         yield span
+    if failure is not None:
+        raise failure
 
 
 def _find_own_start(archive: Archive) -> int:
-    """Return the first interaction of a job itself: a fork has copied those before from another job, which has them, too."""
+    """Return the first interaction of a job itself: a fork has copied those before from another job, which has them, too.
+
+    Damage ends the search; whoever reads the interactions reports it.
+    """
     start = 1
-    for entry in archive.read_entries():
-        if entry.get("kind") == Kind.FORK and isinstance(entry.get("sequence"), int):
-            start = entry["sequence"]
+    with suppress(Damaged):
+        for entry in archive.read_entries():
+            if entry.get("kind") == Kind.FORK and isinstance(entry.get("sequence"), int):
+                start = entry["sequence"]
     return start
 
 
@@ -182,6 +205,13 @@ class _JobKeys:
         if len(keys) > 1:
             return TracePlace(trace, make_span_id(keys[1]))
         return TracePlace(trace, "" if context is None else context.span_id)
+
+    def find_link(
+        self, archive: Archive, origin: Interaction, sequence: int, context: TraceContext | None
+    ) -> SpanLink:
+        """Return the span of an interaction of the job that a fork came from; `origin`: the first one of that job itself."""
+        key = make_job_key(origin)
+        return SpanLink(self.find_place(archive, origin, key, context).trace_id, make_span_id(key, sequence))
 
     def _read_job(self, folder: Path, job_id: str) -> _Known | None:
         """Return what is known of a job beside; None if it is gone or can't be read."""

@@ -18,6 +18,7 @@ from logist.agents.clients.direct import get_tls
 from logist.core.model import JsonObject
 from logist.core.text.counts import format_count
 from logist.errors import ProviderError, UsageError
+from logist.lazy_patterns import compile_on_use
 from logist.quick_tuple import NamedTuple
 from logist.version import __version__
 
@@ -28,6 +29,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 REPEATED = frozenset({429, 502, 503, 504})
 """Statuses after which the same request is sent again, by the specification. The ids of spans are the same, so nothing is there twice."""
 LONGEST_ANSWER = 1 << 20
+LONGEST_MESSAGE = 300
+"""Characters of what a receiver says that are displayed."""
+_NAME = compile_on_use(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_USER = compile_on_use(r"(?<=//)[^/?#]*@")
 
 
 class Receiver(NamedTuple):
@@ -43,16 +48,27 @@ def read_receiver(endpoint: str, headers: str | None, *, is_complete: bool = Fal
     `is_complete`: the address has its path already, as the one of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. `headers`: in the form of
     OTEL_EXPORTER_OTLP_HEADERS, `name=value,name=value`, with percent escapes.
     """
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(endpoint)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that is none
+        is_usable = False
+    if not is_usable or "#" in endpoint or ("?" in endpoint and not is_complete):
+        # The address can have a password in front of the host.
+        shown = _USER.sub("", endpoint)
         raise UsageError(
-            f"not the address of a receiver: {endpoint}", fix="use an address such as http://127.0.0.1:4318"
+            f"not the address of a receiver: {shown}", fix="use an address such as http://127.0.0.1:4318"
         )
     url = endpoint if is_complete else f"{endpoint.rstrip('/')}/v1/traces"
     pairs = [pair.partition("=") for pair in (headers or "").split(",") if pair.strip()]
-    if any(not sign or not name.strip() for name, sign, _ in pairs):
+    known = {unquote(name.strip()): unquote(value.strip()) for name, _, value in pairs}
+    if not all(sign for _, sign, _ in pairs) or not all(map(_is_header, known, known.values())):
         raise UsageError("OTEL_EXPORTER_OTLP_HEADERS: not a list of headers", fix="use name=value,name=value")
-    return Receiver(url, {unquote(name.strip()): unquote(value.strip()) for name, _, value in pairs})
+    return Receiver(url, known)
+
+
+def _is_header(name: str, value: str) -> bool:
+    return _NAME.fullmatch(name) is not None and value.isascii() and (value.isprintable() or not value)
 
 
 class SpanSender:
@@ -64,7 +80,9 @@ class SpanSender:
         self.rejected = 0
         """Spans that the receiver did not take."""
         self.message = ""
-        """What it said about that."""
+        """What it said about that; without rejected spans, a warning."""
+        self.requests = 0
+        """Requests that it took."""
 
     def __enter__(self) -> SpanSender:
         return self
@@ -79,17 +97,25 @@ class SpanSender:
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (TRIES - 1 - left)) * random.uniform(0.5, 1.0)  # noqa: S311
             try:
                 response = self._client.post(self._receiver.url, content=body, headers=self._build_headers())
-            except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            except (
+                httpx.UnsupportedProtocol,
+                httpx.LocalProtocolError,
+                httpx.InvalidURL,
+                ValueError,
+            ) as error:
+                raise self._build_error(f"not a request: {type(error).__name__}") from error
+            except httpx.HTTPError as error:
                 if not left:
                     raise self._build_error(f"no answer: {str(error) or type(error).__name__}") from error
             else:
                 if response.is_success:
+                    self.requests += 1
                     self._read_success(response)
                     return
                 if response.status_code not in REPEATED or not left:
-                    raise self._build_error(
-                        f"it answered {response.status_code} {response.reason_phrase}".strip()
-                    )
+                    said = _read_message(response)
+                    status = f"it answered {response.status_code} {response.reason_phrase}".strip()
+                    raise self._build_error(f"{status}{f': {said}' if said else ''}")
                 pause = max(pause, min(LONGEST_PAUSE, _read_retry_after(response.headers.get("retry-after"))))
             self._sleep(pause)
 
@@ -105,19 +131,34 @@ class SpanSender:
         except (ValueError, AttributeError, TypeError, RecursionError):
             return  # taken, whatever else it says: some receivers answer in protobuf or not at all
         self.rejected += max(0, rejected)
-        self.message = str(partial.get("errorMessage") or self.message)
+        self.message = str(partial.get("errorMessage") or self.message)[:LONGEST_MESSAGE]
 
     def _build_error(self, why: str) -> ProviderError:
         fix = "check the address and the receiver, then run the command again: spans that it has already keep their ids"
+        if self.requests:
+            why += f"; it took {format_count(self.requests, 'request')} before"
         return ProviderError(
             f"can't send spans to {urlsplit(self._receiver.url).netloc.rpartition('@')[2]}: {why}", fix=fix
         )
+
+    def describe_warning(self) -> str:
+        """Return what the receiver said although it took all spans; "" for nothing."""
+        return self.message if not self.rejected else ""
 
     def describe_rejection(self) -> str:
         """Return which spans the receiver did not take, as text; "" if it took all."""
         if not self.rejected:
             return ""
         return f"the receiver did not take {format_count(self.rejected, 'span')}{f': {self.message}' if self.message else ''}"
+
+
+def _read_message(response: httpx.Response) -> str:
+    """Return what a receiver says about a refusal, in its JSON; "" if it says nothing that can be read."""
+    try:
+        said = json.loads(response.content[:LONGEST_ANSWER])["message"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return str(said)[:LONGEST_MESSAGE]
 
 
 def _read_retry_after(text: str | None) -> float:

@@ -180,6 +180,7 @@ ROOT = {
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "otel": CommandEntry("commands.otel:otel", "Export recorded jobs as OpenTelemetry traces."),
+    "sarif": CommandEntry("commands.sarif:sarif", "Export findings of reviews and failed checks as SARIF."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
     "job": CommandEntry("main:job_group", "Work with one job."),
     "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),

@@ -40,6 +40,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job open": [["j"]],
     "stats": [[]],
     "otel": [[]],
+    "sarif": [[]],
     "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "inbox": [[], ["--json"], ["--snoozed"]],
     "budget show": [[]],

@@ -40,6 +40,8 @@ LOOKS: dict[str, list[list[str]]] = {
     "job open": [["j"]],
     "stats": [[]],
     "blame": [["j.json"]],
+    "otel": [[]],
+    "sarif": [[]],
     "attest verify": [["j.json"]],
     "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "inbox": [[], ["--json"], ["--snoozed"]],

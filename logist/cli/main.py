@@ -83,6 +83,7 @@ ROLE = {
     "validate": CommandEntry("commands.role.validate:validate", "Check role files."),
     "new": CommandEntry("commands.role.new:new", "Create a role file."),
     "set": CommandEntry("commands.role.set:set_", "Set a field of a role; comments are kept."),
+    "tools": CommandEntry("commands.role.tools:tools", "Ask a role's MCP servers for their tools."),
 }
 
 

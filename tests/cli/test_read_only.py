@@ -71,7 +71,7 @@ CHANGES = {
     *("job export", "job fork", "job import", "job merge", "job update", "job role"),
     "gc",
     *("job pack", "job unpack", "job scrub", "job delete"),
-    *("role new", "role set"),
+    *("role new", "role set", "role tools"),
     "serve",
     "trust",
     "workflow import",

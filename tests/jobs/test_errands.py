@@ -50,6 +50,7 @@ from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_gate import COST, SAYS, made, microcents, sums, total, workspace
 from tests.jobs.test_paid import KEY, paid, waiting_for
+from tests.jobs.test_tool_servers import with_server
 from tests.jobs.test_working import USAGE, call, role, turn
 from tests.loopback import Loopback
 
@@ -1101,3 +1102,33 @@ def test_a_program_that_has_used_up_its_part_of_a_budget_keeps_its_work_and_wait
     assert (workspace(b) / "made.txt").exists()
     assert total(b) == 3 * COST == sums(b).spent.microcents
     require_same(b)
+
+
+def test_a_server_of_a_role_runs_on_the_worker(
+    bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
+) -> None:
+    place = tmp_path / "servers"
+    answer = {"text": command(), "usage": USAGE}
+    with Loopback(turn(call("notes__lookup", word="gull")), answer) as server:
+        b = away(paid(bench(), server.url, sandbox={"readable": [str(place)]}), cluster)
+        with_server(b, place)
+        b.create()
+        b.step()
+    assert b.history()[-1].response.tools == {"notes__lookup": 1}
+    assert b.history()[-1].response.tools_failed is None
+    assert (workspace(b) / "looked-up.txt").read_text() == "gull\n"
+
+
+def test_a_machine_without_the_server_of_a_role_is_named(
+    bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
+) -> None:
+    with Loopback({"text": command(), "usage": USAGE}) as server:
+        b = away(paid(bench(), server.url), cluster)
+        with_server(b, tmp_path / "servers", program="no-such-server")
+        b.create()
+        words = (
+            "has no program no-such-server, which the MCP server notes of the role Worker needs; install it"
+        )
+        with pytest.raises(ProviderError, match=words):
+            b.step()
+        assert not server.requests

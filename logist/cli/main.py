@@ -178,6 +178,9 @@ ROOT = {
     "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
     "gc": CommandEntry("commands.gc:gc", "Remove jobs that ended long ago, or only their files."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
+    "bisect": CommandEntry(
+        "commands.bisect:bisect", "Find the commit that made recorded jobs replay differently."
+    ),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
     "job": CommandEntry("main:job_group", "Work with one job."),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -55,6 +57,18 @@ def test_every_command_has_a_schema_and_every_schema_a_command() -> None:
 
 def pending(desk: Desk) -> None:
     desk.create("j1", "--title", "Größe")
+
+
+def in_git(desk: Desk) -> None:
+    past = {"GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"}
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "First"]):
+        subprocess.run(
+            ["git", "-c", "user.name=ada", "-c", "user.email=ada@localhost", *arguments],
+            cwd=desk.place,
+            env=os.environ | past,
+            check=True,
+        )
+    pending(desk)
 
 
 def batch(desk: Desk) -> None:
@@ -366,6 +380,8 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job history", stuck, ["j1", "--with", "j1"], 0),
     ("job history", stuck, ["j1", "--diff", "2", "3", "--with", "j1"], 0),
     ("job history", torn, ["j1"], 10),
+    ("bisect", in_git, [], 0),
+    ("bisect", stuck, [], 2),
     ("replay", stuck, [], 0),
     ("replay", torn, ["--prompts", "fail"], 10),
     ("replay", pending, ["nowhere"], 2),

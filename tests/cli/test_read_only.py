@@ -31,6 +31,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job poststep": [["j", "--response-string", command(), "--dry-run"]],
     "job preview": [["j"], ["j", "--json"], ["j", "--why", "--role", "fix", "--file", "x"]],
     "job replay": [["j"]],
+    "bisect": [[]],
     "replay": [[], ["--jsonl", "--prompts", "accept"]],
     "job show": [["j"]],
     "job tail": [["j"]],

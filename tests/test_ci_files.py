@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped] # stubs are not among the test requirements
 
 TOP = Path(__file__).parents[1]
 HISTORY = next(iter(sorted((TOP / "fixtures/today").glob("*/jobHistory.json"))), None)

@@ -70,3 +70,27 @@ def test_each_role_and_workflow_validates(tmp_path: Path, run_logist: RunLogist)
             ran = run_logist("workflow" if kind == "mermaid" else "role", "validate", str(file), cwd=tmp_path)
             assert ran.code == 0, ran.err + ran.out
     assert count == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "place"), [("--claude", ".claude"), ("--codex", ".agents"), ("--agents", ".agents")]
+)
+def test_installing_asks_and_replaces(option: str, place: str, tmp_path: Path, run_logist: RunLogist) -> None:
+    assert run_logist("skill", "install", option, cwd=tmp_path).code == 8
+    assert list(tmp_path.iterdir()) == []
+    assert run_logist("skill", "install", option, "--yes", cwd=tmp_path).code == 0
+    installed = tmp_path / place / "skills/logist"
+    assert {page.relative_to(installed) for page in installed.rglob("*.md")} == {
+        page.relative_to(SKILL) for page in PAGES
+    }
+    assert run_logist("skill", "install", option, cwd=tmp_path).code == 0  # nothing to write
+    (installed / "SKILL.md").write_text("mine")
+    assert run_logist("skill", "install", option, cwd=tmp_path).code == 8
+    assert (installed / "SKILL.md").read_text() == "mine"
+
+
+def test_installing_follows_no_link(tmp_path: Path, run_logist: RunLogist) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".agents").symlink_to("elsewhere")
+    assert run_logist("skill", "install", "--yes", cwd=tmp_path).code == 8
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -115,6 +115,11 @@ BUDGET = {
 }
 
 
+SKILL = {
+    "install": CommandEntry(
+        "commands.skill.install:install", "Install the skill that tells agents how to use Logist."
+    ),
+}
 RUNS = {
     "list": CommandEntry("commands.runs.list:list_", "List the runs, the latest first."),
     "show": CommandEntry("commands.runs.show:show", "Show what a run did, and what its jobs wait for."),
@@ -153,6 +158,11 @@ def budget_group() -> None:
     """Show and change budgets: what all jobs of the project together may spend."""
 
 
+@click.group("skill", cls=LazyGroup, entries=SKILL)
+def skill_group() -> None:
+    """Tell other agents how to use Logist."""
+
+
 @click.group("runs", cls=LazyGroup, entries=RUNS)
 def runs_group() -> None:
     """Look at earlier runs of `logist run`: what each did, and why it ended."""
@@ -183,6 +193,7 @@ ROOT = {
     ),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
+    "skill": CommandEntry("main:skill_group", "Tell other agents how to use Logist."),
     "job": CommandEntry("main:job_group", "Work with one job."),
     "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),
     "workflow": CommandEntry(
@@ -196,6 +207,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "config": CONFIG,
     "budget": BUDGET,
     "runs": RUNS,
+    "skill": SKILL,
     "inbox": INBOX,
 }
 

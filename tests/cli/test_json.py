@@ -15,7 +15,7 @@ import pytest
 from referencing import Registry, Resource
 
 from logist.cli.commands.inbox import INBOX
-from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
+from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, SKILL, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.resources import find_resource
 from logist.store.ledger import Ledger
@@ -26,13 +26,14 @@ SHARED = {"envelope", "shapes"}
 BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
-    *(name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "workflow")),
+    *(name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "skill", "workflow")),
     *(f"budget {name}" for name in BUDGET),
     *(f"config {name}" for name in CONFIG),
     *(f"inbox {name}" for name in INBOX),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
     *(f"runs {name}" for name in RUNS),
+    *(f"skill {name}" for name in SKILL),
     *(f"workflow {name}" for name in WORKFLOW),
 )
 
@@ -380,6 +381,8 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job history", stuck, ["j1", "--with", "j1"], 0),
     ("job history", stuck, ["j1", "--diff", "2", "3", "--with", "j1"], 0),
     ("job history", torn, ["j1"], 10),
+    ("skill install", pending, ["--yes"], 0),
+    ("skill install", pending, ["--claude"], 8),
     ("bisect", in_git, [], 0),
     ("bisect", stuck, [], 2),
     ("replay", stuck, [], 0),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
+from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, SKILL, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.store.ledger import Ledger
 from tests.torture.lab import World, command, paid_server
@@ -60,7 +60,7 @@ LOOKS: dict[str, list[list[str]]] = {
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
-    *("init", "demo", "run", "budget set", "config set", "config unset"),
+    *("init", "demo", "run", "budget set", "config set", "config unset", "skill install"),
     *(
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
@@ -146,7 +146,9 @@ def _is_a_trial(call: Call, world: World) -> bool:
 
 
 def test_every_command_looks_or_changes() -> None:
-    groups = [name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "workflow")]
+    groups = [
+        name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "skill", "workflow")
+    ]
     every = {
         *groups,
         *(f"budget {name}" for name in BUDGET),
@@ -154,6 +156,7 @@ def test_every_command_looks_or_changes() -> None:
         *(f"job {name}" for name in JOB),
         *(f"role {name}" for name in ROLE),
         *(f"runs {name}" for name in RUNS),
+        *(f"skill {name}" for name in SKILL),
     }
     every |= {f"workflow {name}" for name in WORKFLOW}
     assert set(LOOKS) | CHANGES == every

@@ -116,6 +116,11 @@ BUDGET = {
 }
 
 
+SKILL = {
+    "install": CommandEntry(
+        "commands.skill.install:install", "Install the skill that tells agents how to use Logist."
+    ),
+}
 RUNS = {
     "list": CommandEntry("commands.runs.list:list_", "List the runs, the latest first."),
     "show": CommandEntry("commands.runs.show:show", "Show what a run did, and what its jobs wait for."),
@@ -162,6 +167,11 @@ def budget_group() -> None:
     """Show and change budgets: what all jobs of the project together may spend."""
 
 
+@click.group("skill", cls=LazyGroup, entries=SKILL)
+def skill_group() -> None:
+    """Tell other agents how to use Logist."""
+
+
 @click.group("attest", cls=DefaultGroup, entries=ATTEST, context_settings={"ignore_unknown_options": True})
 def attest_group() -> None:
     """Attest how the work of a job was made: `logist attest JOB`, and verify attestations."""
@@ -192,10 +202,14 @@ ROOT = {
     "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
     "gc": CommandEntry("commands.gc:gc", "Remove jobs that ended long ago, or only their files."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
+    "bisect": CommandEntry(
+        "commands.bisect:bisect", "Find the commit that made recorded jobs replay differently."
+    ),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "otel": CommandEntry("commands.otel:otel", "Export recorded jobs as OpenTelemetry traces."),
     "sarif": CommandEntry("commands.sarif:sarif", "Export findings of reviews and failed checks as SARIF."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
+    "skill": CommandEntry("main:skill_group", "Tell other agents how to use Logist."),
     "attest": CommandEntry("main:attest_group", "Attest how the work of a job was made."),
     "blame": CommandEntry("commands.blame:blame", "Show which agent wrote a line, and who accepted it."),
     "job": CommandEntry("main:job_group", "Work with one job."),
@@ -211,6 +225,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "config": CONFIG,
     "budget": BUDGET,
     "runs": RUNS,
+    "skill": SKILL,
     "inbox": INBOX,
     "attest": ATTEST,
 }

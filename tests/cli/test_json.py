@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 from referencing import Registry, Resource
 
 from logist.cli.commands.inbox import INBOX
-from logist.cli.main import ATTEST, BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
+from logist.cli.main import ATTEST, BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, SKILL, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.resources import find_resource
 from logist.store.ledger import Ledger
@@ -25,13 +27,18 @@ SHARED = {"envelope", "shapes"}
 BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
-    *(name for name in ROOT if name not in ("attest", "budget", "config", "job", "role", "runs", "workflow")),
+    *(
+        name
+        for name in ROOT
+        if name not in ("attest", "budget", "config", "job", "role", "runs", "skill", "workflow")
+    ),
     *(f"budget {name}" for name in BUDGET),
     *(f"config {name}" for name in CONFIG),
     *(f"inbox {name}" for name in INBOX),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
     *(f"runs {name}" for name in RUNS),
+    *(f"skill {name}" for name in SKILL),
     *(f"attest {name}" for name in ATTEST),
     *(f"workflow {name}" for name in WORKFLOW),
 )
@@ -57,6 +64,18 @@ def test_every_command_has_a_schema_and_every_schema_a_command() -> None:
 
 def pending(desk: Desk) -> None:
     desk.create("j1", "--title", "Größe")
+
+
+def in_git(desk: Desk) -> None:
+    past = {"GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"}
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "First"]):
+        subprocess.run(
+            ["git", "-c", "user.name=ada", "-c", "user.email=ada@localhost", *arguments],
+            cwd=desk.place,
+            env=os.environ | past,
+            check=True,
+        )
+    pending(desk)
 
 
 def batch(desk: Desk) -> None:
@@ -386,6 +405,10 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job history", stuck, ["j1", "--with", "j1"], 0),
     ("job history", stuck, ["j1", "--diff", "2", "3", "--with", "j1"], 0),
     ("job history", torn, ["j1"], 10),
+    ("skill install", pending, ["--yes"], 0),
+    ("skill install", pending, ["--claude"], 8),
+    ("bisect", in_git, [], 0),
+    ("bisect", stuck, [], 2),
     ("replay", stuck, [], 0),
     ("replay", torn, ["--prompts", "fail"], 10),
     ("replay", pending, ["nowhere"], 2),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.main import ATTEST, BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
+from logist.cli.main import ATTEST, BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, SKILL, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.store.ledger import Ledger
 from tests.torture.lab import World, command, paid_server
@@ -31,6 +31,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job poststep": [["j", "--response-string", command(), "--dry-run"]],
     "job preview": [["j"], ["j", "--json"], ["j", "--why", "--role", "fix", "--file", "x"]],
     "job replay": [["j"]],
+    "bisect": [[]],
     "replay": [[], ["--jsonl", "--prompts", "accept"]],
     "job show": [["j"]],
     "job tail": [["j"]],
@@ -63,7 +64,7 @@ LOOKS: dict[str, list[list[str]]] = {
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
-    *("attest create", "init", "demo", "run", "budget set", "config set", "config unset"),
+    *("attest create", "init", "demo", "run", "budget set", "config set", "config unset", "skill install"),
     *(
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
@@ -151,7 +152,9 @@ def _is_a_trial(call: Call, world: World) -> bool:
 
 def test_every_command_looks_or_changes() -> None:
     groups = [
-        name for name in ROOT if name not in ("attest", "budget", "config", "job", "role", "runs", "workflow")
+        name
+        for name in ROOT
+        if name not in ("attest", "budget", "config", "job", "role", "runs", "skill", "workflow")
     ]
     every = {
         *groups,
@@ -160,6 +163,7 @@ def test_every_command_looks_or_changes() -> None:
         *(f"job {name}" for name in JOB),
         *(f"role {name}" for name in ROLE),
         *(f"runs {name}" for name in RUNS),
+        *(f"skill {name}" for name in SKILL),
         *(f"attest {name}" for name in ATTEST),
     }
     every |= {f"workflow {name}" for name in WORKFLOW}

@@ -201,6 +201,7 @@ ROOT = {
     ),
     "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
     "gc": CommandEntry("commands.gc:gc", "Remove jobs that ended long ago, or only their files."),
+    "adopt": CommandEntry("commands.adopt:adopt", "Create jobs from sessions of other agent programs."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "bisect": CommandEntry(
         "commands.bisect:bisect", "Find the commit that made recorded jobs replay differently."

@@ -23,6 +23,8 @@ from tests import support
 from tests.cli.desk import Desk, answer, command
 from tests.tool_server import write_noter
 
+SESSIONS = support.ROOT / "fixtures" / "sessions"
+ADOPTED = "claude-" + next((SESSIONS / "claude" / "edit").rglob("*.jsonl")).stem
 SHARED = {"envelope", "shapes"}
 BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
@@ -76,6 +78,10 @@ def in_git(desk: Desk) -> None:
             check=True,
         )
     pending(desk)
+
+
+def adopted(desk: Desk) -> None:
+    desk("adopt", str(SESSIONS / "claude" / "edit"))
 
 
 def batch(desk: Desk) -> None:
@@ -397,6 +403,10 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job fork", stuck, ["j1", "--at", "9"], 2),
     ("job import", stuck, [".logist/jobs/j1", "--id", "j2"], 0),
     ("job import", torn, [".logist/jobs/j1"], 10),
+    ("adopt", pending, [str(SESSIONS / "claude" / "edit")], 0),
+    ("adopt", pending, [".logist/jobs/j1/jobHistory.json"], 10),
+    ("whatif", adopted, ["--permissions", "Worker:read_files"], 0),
+    ("job show", adopted, [f"--job={ADOPTED}"], 0),
     ("job rerun", torn, ["nope"], 2),
     ("job history", stuck, ["j1"], 0),
     ("job history", stuck, ["j1", "--raw", "3"], 0),

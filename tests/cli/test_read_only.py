@@ -43,8 +43,12 @@ LOOKS: dict[str, list[list[str]]] = {
     "blame": [["j.json"]],
     "otel": [[]],
     "sarif": [[]],
+    "whatif": [
+        ["--permissions", "Worker:read_files"],
+        ["--set", "limits.attempts=1"],
+        ["--set", "review=off", "--jsonl"],
+    ],
     "attest verify": [["j.json"]],
-    "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "inbox": [[], ["--json"], ["--snoozed"]],
     "budget show": [[]],
     "budget history": [["--by", "job"]],
@@ -64,7 +68,17 @@ LOOKS: dict[str, list[list[str]]] = {
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
-    *("attest create", "init", "demo", "run", "budget set", "config set", "config unset", "skill install"),
+    *(
+        "adopt",
+        "attest create",
+        "init",
+        "demo",
+        "run",
+        "budget set",
+        "config set",
+        "config unset",
+        "skill install",
+    ),
     *(
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")

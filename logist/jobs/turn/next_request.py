@@ -39,7 +39,7 @@ from logist.core.step import step, step_instructions
 from logist.core.step.step import Idle, RequestBounds, StepPlan
 from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
-from logist.jobs.base import model_choice, specs
+from logist.jobs.base import adopted_jobs, model_choice, specs
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import agent_calls, answer_forms, answer_recording, surroundings
 from logist.quick_dataclass import dataclass
@@ -93,6 +93,7 @@ class PlannedTurn:
 def refuse_ended(session: Session) -> None:
     """Raise Refused for a job that has ended."""
     status, job_id = session.state.status, session.job.id
+    adopted_jobs.refuse_adopted(session.state)
     if status in TERMINAL:
         fix = f"logist job rerun --job {job_id}, or: logist job restep --job {job_id} --to N"
         raise Refused(f"the job has ended: {status}", fix=fix)

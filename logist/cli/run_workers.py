@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from logist.cli.shell_values import complete_engine
 from logist.core.text.counts import format_count
 from logist.errors import ProviderError, UsageError
 from logist.quick_tuple import NamedTuple
@@ -27,6 +26,11 @@ class Engine(NamedTuple):
 
     on: str
     scheduler: str | None
+
+
+def complete_engine(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the engines of `logist run --on`."""
+    return [each for each in ("dask", "dask:4") if each.startswith(incomplete)]
 
 
 def engine_options(command: COMMAND) -> COMMAND:

@@ -277,11 +277,6 @@ def complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) 
     )
 
 
-def complete_engine(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the engines of `logist run --on`."""
-    return _filter_by_prefix(("dask", "dask:4"), incomplete)
-
-
 def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete tags of existing jobs."""
     states = (each.state or {} for each in read_glances(_find_jobs_dir(ctx)))

@@ -18,7 +18,7 @@ import click
 from logist import __version__, event_log
 from logist.cli import command_log
 from logist.cli.commands.inbox import INBOX
-from logist.cli.lazy import CommandEntry, LazyGroup
+from logist.cli.lazy import CommandEntry, DefaultGroup, LazyGroup
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
 from logist.config.environment import Environment, replace_process, require_utf8
@@ -121,6 +121,14 @@ RUNS = {
 }
 
 
+ATTEST = {
+    "create": CommandEntry(
+        "commands.attest.create:create", "Write an attestation of a job; `create` may be left out."
+    ),
+    "verify": CommandEntry("commands.attest.verify:verify", "Verify an attestation."),
+}
+
+
 @click.group("job", cls=LazyGroup, entries=JOB, short_help="Work with one job.")
 def job_group() -> None:
     """Work with one job.
@@ -153,6 +161,11 @@ def budget_group() -> None:
     """Show and change budgets: what all jobs of the project together may spend."""
 
 
+@click.group("attest", cls=DefaultGroup, entries=ATTEST, context_settings={"ignore_unknown_options": True})
+def attest_group() -> None:
+    """Attest how the work of a job was made: `logist attest JOB`, and verify attestations."""
+
+
 @click.group("runs", cls=LazyGroup, entries=RUNS)
 def runs_group() -> None:
     """Look at earlier runs of `logist run`: what each did, and why it ended."""
@@ -180,6 +193,7 @@ ROOT = {
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
+    "attest": CommandEntry("main:attest_group", "Attest how the work of a job was made."),
     "job": CommandEntry("main:job_group", "Work with one job."),
     "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),
     "workflow": CommandEntry(
@@ -194,6 +208,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "budget": BUDGET,
     "runs": RUNS,
     "inbox": INBOX,
+    "attest": ATTEST,
 }
 
 

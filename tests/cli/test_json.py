@@ -13,7 +13,7 @@ import pytest
 from referencing import Registry, Resource
 
 from logist.cli.commands.inbox import INBOX
-from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
+from logist.cli.main import ATTEST, BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.resources import find_resource
 from logist.store.ledger import Ledger
@@ -24,13 +24,14 @@ SHARED = {"envelope", "shapes"}
 BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
-    *(name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "workflow")),
+    *(name for name in ROOT if name not in ("attest", "budget", "config", "job", "role", "runs", "workflow")),
     *(f"budget {name}" for name in BUDGET),
     *(f"config {name}" for name in CONFIG),
     *(f"inbox {name}" for name in INBOX),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
     *(f"runs {name}" for name in RUNS),
+    *(f"attest {name}" for name in ATTEST),
     *(f"workflow {name}" for name in WORKFLOW),
 )
 
@@ -261,6 +262,9 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("schema", pending, ["nope"], 2),
     ("completion", pending, ["zsh"], 0),
     ("completion", pending, ["csh"], 2),
+    ("attest create", stuck, ["j1"], 0),
+    ("attest create", pending, ["nothing"], 2),
+    ("attest verify", pending, ["nothing"], 2),
     ("stats", stuck, [], 0),
     ("stats", torn, ["--by", "day", "--by", "job"], 10),
     ("stats", pending, ["nowhere"], 2),

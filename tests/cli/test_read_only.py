@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
+from logist.cli.main import ATTEST, BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.store.ledger import Ledger
 from tests.torture.lab import World, command, paid_server
@@ -39,6 +39,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job du": [[], ["j"]],
     "job open": [["j"]],
     "stats": [[]],
+    "attest verify": [["j.json"]],
     "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "inbox": [[], ["--json"], ["--snoozed"]],
     "budget show": [[]],
@@ -59,7 +60,7 @@ LOOKS: dict[str, list[list[str]]] = {
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
-    *("init", "demo", "run", "budget set", "config set", "config unset"),
+    *("attest create", "init", "demo", "run", "budget set", "config set", "config unset"),
     *(
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
@@ -118,6 +119,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     (world.home / "workflows" / "w.mmd").write_text("graph TD\nA[Do it] --> B(See it)\n", "utf-8")
     (world.folder / "workspace" / "a.txt").write_text("a", "utf-8")
     assert world.run("job", "step", "j").code == 0
+    assert world.run("attest", "j", "--output", "j.json").code == 0
     shutil.copytree(world.folder, world.jobs / "half", symlinks=True)
     (world.jobs / "half" / "state.json").unlink()
     (world.jobs / "half" / "job.yaml").write_text("prompt: Do it.\n", "utf-8")
@@ -145,7 +147,9 @@ def _is_a_trial(call: Call, world: World) -> bool:
 
 
 def test_every_command_looks_or_changes() -> None:
-    groups = [name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "workflow")]
+    groups = [
+        name for name in ROOT if name not in ("attest", "budget", "config", "job", "role", "runs", "workflow")
+    ]
     every = {
         *groups,
         *(f"budget {name}" for name in BUDGET),
@@ -153,6 +157,7 @@ def test_every_command_looks_or_changes() -> None:
         *(f"job {name}" for name in JOB),
         *(f"role {name}" for name in ROLE),
         *(f"runs {name}" for name in RUNS),
+        *(f"attest {name}" for name in ATTEST),
     }
     every |= {f"workflow {name}" for name in WORKFLOW}
     assert set(LOOKS) | CHANGES == every

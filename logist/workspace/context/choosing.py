@@ -31,8 +31,8 @@ BINARY = "binary file"
 NO_ROOM = "text not shown: no room left"
 
 SHARE = 2
-"""A file may take one of so many parts of the room that is left. On past bug fixes, one half shows more of the lines that
-they changed than other shares do, and than the same number of bytes for each file."""
+"""A file may take one of so many parts of the room that is left. On past bug fixes, with the default budget, one half
+shows more of the lines that they changed than all of it or a third, and than the same number of bytes for each file."""
 SPARE = 20
 """Files ranked beyond the limit, to replace files that are not text."""
 AMBIGUOUS = 3

@@ -83,6 +83,7 @@ ROLE = {
     "validate": CommandEntry("commands.role.validate:validate", "Check role files."),
     "new": CommandEntry("commands.role.new:new", "Create a role file."),
     "set": CommandEntry("commands.role.set:set_", "Set a field of a role; comments are kept."),
+    "tools": CommandEntry("commands.role.tools:tools", "Ask a role's MCP servers for their tools."),
 }
 
 
@@ -192,8 +193,11 @@ ROOT = {
     "gc": CommandEntry("commands.gc:gc", "Remove jobs that ended long ago, or only their files."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
+    "otel": CommandEntry("commands.otel:otel", "Export recorded jobs as OpenTelemetry traces."),
+    "sarif": CommandEntry("commands.sarif:sarif", "Export findings of reviews and failed checks as SARIF."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
     "attest": CommandEntry("main:attest_group", "Attest how the work of a job was made."),
+    "blame": CommandEntry("commands.blame:blame", "Show which agent wrote a line, and who accepted it."),
     "job": CommandEntry("main:job_group", "Work with one job."),
     "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),
     "workflow": CommandEntry(

@@ -19,6 +19,7 @@ from logist.resources import find_resource
 from logist.store.ledger import Ledger
 from tests import support
 from tests.cli.desk import Desk, answer, command
+from tests.tool_server import write_noter
 
 SHARED = {"envelope", "shapes"}
 BARE = {"workflow next"}
@@ -169,6 +170,12 @@ def untrusted(desk: Desk) -> None:
     desk.settings("sandbox: {mode: required}\n")
 
 
+def with_tool_server(desk: Desk) -> None:
+    pending(desk)
+    write_noter(desk.home)
+    assert desk("trust", "--yes").code == 0
+
+
 WORKFLOW_FILE = """\
 name: Letter
 description: From a draft to the post
@@ -223,6 +230,8 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("init", pending, ["--model", "ollama/llama3"], 0),
     ("role set", pending, ["Worker", "llm_model", "ollama/llama3"], 0),
     ("role set", pending, ["Nobody", "llm_model", "ollama/llama3"], 2),
+    ("role tools", with_tool_server, ["Noter"], 0),
+    ("role tools", pending, ["Worker"], 2),
     ("trust", pending, [], 0),
     ("trust", untrusted, [], 8),
     ("trust", untrusted, ["--yes"], 0),
@@ -265,9 +274,16 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("attest create", stuck, ["j1"], 0),
     ("attest create", pending, ["nothing"], 2),
     ("attest verify", pending, ["nothing"], 2),
+    ("blame", pending, ["nothing"], 2),
     ("stats", stuck, [], 0),
     ("stats", torn, ["--by", "day", "--by", "job"], 10),
     ("stats", pending, ["nowhere"], 2),
+    ("sarif", stuck, ["--output", "log.sarif"], 0),
+    ("sarif", torn, ["--output", "log.sarif"], 10),
+    ("sarif", pending, [], 2),
+    ("otel", stuck, ["--output", "spans.jsonl"], 0),
+    ("otel", torn, ["--output", "spans.jsonl"], 10),
+    ("otel", pending, ["--output", "spans.jsonl", "--endpoint", "http://127.0.0.1:1"], 2),
     ("whatif", stuck, ["--set", "limits.attempts=1", "--set", "review=off"], 0),
     ("whatif", approved, ["--set", "limits.cost=0", "--expect", "same"], 9),
     ("whatif", torn, ["--set", "limits.attempts=1"], 10),

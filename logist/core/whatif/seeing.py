@@ -18,7 +18,7 @@ from logist.core.model import (
 )
 from logist.core.model.commands import CollectCommand
 from logist.core.permissions import permissions
-from logist.core.permissions.tools import TOOLS
+from logist.core.permissions.tools import list_required_permissions
 from logist.core.replay import replay_checks
 from logist.core.review import get_checks
 from logist.core.step.step import JudgedAnswer
@@ -122,8 +122,7 @@ def _permissions_of(refusal: Refusal) -> tuple[Permission, ...]:
 def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator[Refusal]:
     """Yield a refusal for each called tool that the role may not use."""
     for name in sorted(entry.response.tools):
-        tool = TOOLS.get(name)
-        missing = may.find_missing(tool.required_permissions) if tool else ()
+        missing = may.find_missing(list_required_permissions(name))
         if missing:
             yield permissions.tool_refusal(name, recorded.role, missing)
 

@@ -508,7 +508,7 @@ def test_each_setting_is_judged() -> None:
     }
     harmless = {".".join(path).removesuffix(".*") for path in trust.HARMLESS}
     assert set(list_known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}
-    roles = {"agent", "network", "llm_model", "later_attempts"}
+    roles = {"agent", "network", "llm_model", "later_attempts", "mcp_servers"}
     assert set(Role.model_fields) == roles | trust.HARMLESS_IN_ROLES
 
 

@@ -193,6 +193,7 @@ ROOT = {
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
+    "blame": CommandEntry("commands.blame:blame", "Show which interaction wrote the lines of a file."),
     "attest": CommandEntry("main:attest_group", "Attest how the work of a job was made."),
     "job": CommandEntry("main:job_group", "Work with one job."),
     "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),

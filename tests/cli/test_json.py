@@ -262,6 +262,7 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("schema", pending, ["nope"], 2),
     ("completion", pending, ["zsh"], 0),
     ("completion", pending, ["csh"], 2),
+    ("blame", pending, ["nothing"], 2),
     ("attest create", stuck, ["j1"], 0),
     ("attest create", pending, ["nothing"], 2),
     ("attest verify", pending, ["nothing"], 2),

@@ -40,6 +40,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job open": [["j"]],
     "stats": [[]],
     "attest verify": [["j.json"]],
+    "blame": [["j.json"]],
     "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "inbox": [[], ["--json"], ["--snoozed"]],
     "budget show": [[]],

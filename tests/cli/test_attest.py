@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from in_toto_attestation.v1 import statement_pb2
 from in_toto_attestation.v1.statement import Statement
 
-from logist.jobs.archive.attestations import MOST_BYTES, NAMESPACE
+from logist.jobs.steward.attestations import MOST_BYTES, NAMESPACE
 from tests.cli.desk import Desk
 from tests.cli.test_signing import SignedDesk
 from tests.support import Ran

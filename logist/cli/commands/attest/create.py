@@ -52,7 +52,7 @@ def create(
     history was cut off since. For a job with the name of a command: `logist attest create JOB`.
     """
     from logist.cli.context import open_job, open_project
-    from logist.jobs.archive import attestations
+    from logist.jobs.steward import attestations
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
     project = open_project(environment, jobs_dir)

@@ -15,7 +15,7 @@ from logist.core.text.counts import format_count
 from logist.errors import Damaged, UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.archive.attestations import AttestedComparison
+    from logist.jobs.steward.attestations import AttestedComparison
     from logist.store import JobDir
 
 
@@ -38,7 +38,7 @@ def verify(environment: Environment, file: str, allowed_signers: str | None, job
     the history is not the one that was attested.
     """
     from logist.cli.checkup.surroundings import surroundings
-    from logist.jobs.archive import attestations
+    from logist.jobs.steward import attestations
 
     attestation = attestations.read_attestation(Path(file))
     attested = attestation.history

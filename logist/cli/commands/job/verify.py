@@ -207,7 +207,7 @@ def _compare_attestation(
     path = named or os.path.join(home, "attestations", f"{job.id}.intoto.json")
     if not named and not os.path.lexists(path):
         return _Attested()
-    from logist.jobs.archive import attestations
+    from logist.jobs.steward import attestations
 
     project = _open_surroundings(environment, jobs_dir)
     attestation = attestations.read_attestation(Path(path))

@@ -173,6 +173,7 @@ def test_a_damaged_history_is_not_believed(cli: RunLogist, here: Path, work: Cal
     file.write_bytes(file.read_bytes().replace(b"Do it.", b"Do me.", 1))
     ran = cli("blame", "new.txt")
     assert ran.code == 10
+    assert "new.txt:1-2: the job j is damaged" in ran.out
     assert "error: j:" in ran.err
     assert [each["kind"] for each in origins(cli, "new.txt", 10)] == ["unknown"]
 

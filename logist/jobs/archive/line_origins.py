@@ -269,15 +269,15 @@ class _OriginFinder:
         for job_id in self._list_named_jobs(line.commit):
             work = self._load_work(job_id)
             if isinstance(work, CheckedJob):
-                problem = work.problem or ""
-                origin = origin._replace(kind="unknown", message=problem, job=job_id)
+                why = f"the job {job_id} is damaged" if work.is_damaged else work.problem or ""
+                origin = origin._replace(kind="unknown", message=why, job=job_id)
                 continue
             try:
                 found = self._find_in_job(work, line)
             except (Damaged, StorageError) as error:
                 problem = f"the checkpoints of the job {job_id} can't be read: {error}"
                 self._works[job_id] = CheckedJob(job_id, work.interactions, problem, is_damaged=True)
-                origin = origin._replace(kind="unknown", message=problem, job=job_id)
+                origin = origin._replace(kind="unknown", message=f"the job {job_id} is damaged", job=job_id)
                 continue
             if found is not None:
                 return found

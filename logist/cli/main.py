@@ -212,7 +212,7 @@ ROOT = {
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
     "skill": CommandEntry("main:skill_group", "Tell other agents how to use Logist."),
     "attest": CommandEntry("main:attest_group", "Attest how the work of a job was made."),
-    "blame": CommandEntry("commands.blame:blame", "Show which agent wrote a line, and who accepted it."),
+    "blame": CommandEntry("commands.blame:blame", "Show which interaction wrote the lines of a file."),
     "job": CommandEntry("main:job_group", "Work with one job."),
     "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),
     "workflow": CommandEntry(

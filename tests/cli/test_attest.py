@@ -272,3 +272,14 @@ def test_a_damaged_history_is_not_attested(done: Desk) -> None:
     ran: Ran = done("attest", "j1")
     assert ran.code == 10
     assert not find(done).exists()
+
+
+def test_a_planted_link_is_replaced_and_not_followed(done: Desk) -> None:
+    mine, signature = done.place / "mine", done.place / "mine.sig"
+    mine.write_text("mine")
+    signature.write_text("mine too")
+    find(done).parent.mkdir()
+    find(done).symlink_to(mine)
+    attest(done)
+    assert (mine.read_text(), signature.read_text()) == ("mine", "mine too")
+    assert not find(done).is_symlink()

@@ -1,151 +1,131 @@
-"""`logist blame`."""
+"""`logist blame FILE`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import jobs_dir_option, json_option
+from logist.cli.options import json_option, recorded_jobs_dir_option
 from logist.cli.shell_values import complete_file
-from logist.cli.show.output import Line, Output, StyledText
+from logist.cli.show.output import Diagnostic, Line, Output
 from logist.config.environment import Environment
-from logist.core.money.amounts import format_money
-from logist.errors import UsageError
-from logist.lazy_patterns import compile_on_use
+from logist.core.money import amounts
+from logist.core.text.counts import format_count
+from logist.errors import Damaged, UsageError
 
 if TYPE_CHECKING:
-    from logist.core.model import Interaction, JsonObject
-    from logist.jobs.archive.line_origins import LineOrigin, OriginatedLines
+    from logist.jobs.archive.line_origins import FileOrigins, LineOrigin, WorkStep
 
-SHOWN = 3
-"""Lines of a group that are printed; --json has all."""
-_PLACE = compile_on_use(r"(.+?):(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(?P<file>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
+_SHORT = 12
+"""Digits of a commit in the text output."""
 
 
 @click.command("blame")
-@click.argument("place", metavar="FILE[:LINE[-LINE]]", shell_complete=complete_file)
-@jobs_dir_option
+@click.argument("file", metavar="FILE[:LINE[-LINE]]", type=click.Path(), shell_complete=complete_file)
+@recorded_jobs_dir_option
 @json_option
 @click.pass_obj
-def blame(environment: Environment, place: str, jobs_dir: str | None) -> Output:
-    """Show which agent wrote a line, and who accepted it.
+def blame(environment: Environment, file: str, jobs_dir: str | None) -> Output:
+    """Show which interaction of which job wrote the lines of a merged file.
 
-    FILE is in a git repository into which jobs were merged. For each line, or those named, shows the job and the interaction after which the
-    line was there for the first time: role, model, cost, the parts of its prompt, the checks, the review, the approval, and the merge.
-    Lines of the same origin are shown together.
-
-    The history of each job is verified; exit code 10 if one is damaged. Nothing is changed, and no program of the repository is started.
+    For each line: the job, the interaction, its role, model and cost, the checks, and the decision of the steward. The history of
+    each job is verified. Lines that are not from a job are shown with their commit. Changes nothing.
+    Exit code 10 if a job that a line comes from is damaged.
     """
-    from logist.jobs.archive.line_origins import find_line_origins
+    from logist.cli.checkup.surroundings import surroundings
+    from logist.jobs.archive import line_origins
 
-    cwd = Path(get_current_directory())
-    name, first, last = _read_place(place, cwd)
-    found = find_line_origins(environment.jobs_dir(jobs_dir, cwd), cwd / name, first, last)
-    data = {"file": name, "groups": [_build_row(each) for each in found]}
-    return Output(data, [line for each in found for line in _format_group(each)])
+    path, first, last = _split_argument(file)
+    found = line_origins.find_origins(surroundings(environment, jobs_dir), path, first, last)
+    damaged = [job for job in found.jobs if job.is_damaged]
+    errors = tuple(Diagnostic("error", Damaged.code, str(job.problem), job.id) for job in damaged)
+    return Output(_build_data(found), _build_lines(found), errors, Damaged.exit_code if damaged else 0)
 
 
-def _read_place(place: str, cwd: Path) -> tuple[str, int | None, int | None]:
-    match = _PLACE.fullmatch(place)
-    if match is None or (cwd / place).exists():
-        return place, None, None
-    first = int(match[2])
-    last = int(match[3] or first)
-    if not 1 <= first <= last:
+def _split_argument(text: str) -> tuple[Path, int | None, int | None]:
+    """Split `FILE:LINE-LINE`; a file whose name looks like that is taken as it is."""
+    here = Path(get_current_directory())
+    match = _RANGE.fullmatch(text)
+    if match is None or (here / text).exists():
+        return here / text, None, None
+    first = int(match["first"])
+    last = int(match["last"] or first)
+    if not 0 < first <= last:
         raise UsageError(
-            f"not lines of a file: {place}", fix="use FILE:LINE or FILE:FIRST-LAST; the first line is 1"
+            f"not a range of lines: {text.removeprefix(match['file'])[1:]}", fix="use FILE:3 or FILE:3-7"
         )
-    return match[1], first, last
+    return here / match["file"], first, last
 
 
-def _build_row(group: OriginatedLines) -> JsonObject:
-    origin = group.origin
-    entry = origin.interaction
-    metadata = entry.request.metadata if entry is not None else {}
+def _build_data(found: FileOrigins) -> dict[str, object]:
     return {
-        "first": group.first,
-        "last": group.last,
-        "lines": list(group.texts),
-        "commit": origin.commit,
-        "summary": origin.summary,
-        "job": origin.job,
-        "interaction": _sequence(entry),
-        "role": metadata.get("role"),
-        "model": metadata.get("provider_model"),
-        "step": entry.step if entry is not None else None,
-        "attempt": entry.attempt if entry is not None else None,
-        "by_hand": bool(entry is not None and entry.simulated),
-        "prompt_parts": [part.source for part in entry.request.parts] if entry is not None else [],
-        "cost_microcents": origin.cost_microcents,
-        "checks": [{"name": check.check, "outcome": check.outcome} for check in origin.checks],
-        "review": _sequence(origin.review),
-        "verdict": origin.verdict,
-        "decision": _sequence(origin.decision),
-        "steward": _steward(origin.decision),
-        "override": bool(origin.decision is not None and origin.decision.command.get("override")),
-        "merge": _sequence(origin.merge),
-        "edited_before": origin.edited_before,
-        "note": origin.note or None,
+        "file": found.path,
+        "origins": [
+            {
+                **origin._asdict(),
+                "commit": origin.commit or None,
+                "work": origin.work and {**origin.work._asdict(), "parts": list(origin.work.parts)},
+                "checks": [check._asdict() for check in origin.checks],
+                "decisions": [decision._asdict() for decision in origin.decisions],
+            }
+            for origin in found.origins
+        ],
+        "jobs": [
+            {
+                "id": job.id,
+                "ok": job.problem is None,
+                "interactions": job.interactions,
+                "problem": job.problem,
+            }
+            for job in found.jobs
+        ],
     }
 
 
-def _sequence(entry: Interaction | None) -> int | None:
-    return None if entry is None else entry.sequence
+def _build_lines(found: FileOrigins) -> list[Line]:
+    lines: list[Line] = []
+    for origin in found.origins:
+        numbers = f"{origin.first}-{origin.last}" if origin.last > origin.first else f"{origin.first}"
+        commit = f" ({origin.commit[:_SHORT]})" if origin.commit else ""
+        if origin.work is None:
+            lines.append(f"{found.path}:{numbers}: {origin.message}{commit}")
+            continue
+        lines.append(f"{found.path}:{numbers}: {_describe_step(origin.work)}{commit}")
+        lines += [f"  {detail}" for detail in _describe_details(origin, origin.work)]
+    checked = [job for job in found.jobs if job.problem is None]
+    lines += [f"{job.id}: OK, {format_count(job.interactions, 'interaction')} verified" for job in checked]
+    return lines
 
 
-def _steward(entry: Interaction | None) -> str | None:
-    return None if entry is None or entry.steward is None else entry.steward.name
+def _describe_step(step: WorkStep) -> str:
+    by = {
+        "agent": ", ".join(filter(None, (step.role, step.model, amounts.format_money(step.cost_microcents)))),
+        "hand": f"{step.role}, answer supplied by hand",
+        "edit": "files changed before it, by a person or the setup",
+        "steward": f"{step.kind} by the steward",
+    }.get(step.by, step.kind)
+    return f"job {step.job}, interaction {step.interaction}: {by}"
 
 
-def _format_group(group: OriginatedLines) -> Iterator[Line]:
-    where = f"{group.first}" if group.first == group.last else f"{group.first}-{group.last}"
-    width = len(str(group.last))
-    yield (StyledText(f"line {where}: ", "bold"), _describe_origin(group.origin))
-    for number, text in enumerate(group.texts[:SHOWN], group.first):
-        yield (StyledText(f"  {number:>{width}} | ", "dim"), StyledText(text))
-    if len(group.texts) > SHOWN:
-        yield StyledText(f"  {'':>{width}} | ({len(group.texts) - SHOWN} more)", "dim")
-    for line in _describe_details(group.origin):
-        yield StyledText(f"  {line}")
-
-
-def _describe_origin(origin: LineOrigin) -> str:
-    if origin.commit is None:
-        return origin.note
-    commit = f"commit {origin.commit[:12]}"
-    if origin.job is None:
-        return f"{origin.note}: {commit}, {origin.summary}"
-    entry = origin.interaction
-    if entry is None:
-        return f"job {origin.job}, {commit}"
-    model = entry.request.metadata.get("provider_model") or "unknown model"
-    by_hand = ", answer supplied by hand" if entry.simulated else ""
-    return f"job {origin.job} #{entry.sequence}, {entry.request.metadata.get('role') or entry.kind} with {model}{by_hand}"
-
-
-def _describe_details(origin: LineOrigin) -> Iterator[str]:
-    if origin.job is not None and origin.edited_before is not None:
-        yield f"a person wrote it into the workspace before interaction {origin.edited_before}"
-    if origin.job is not None and origin.note:
-        yield origin.note
-    entry = origin.interaction
-    if entry is None:
-        return
-    cost = format_money(origin.cost_microcents or 0)
-    yield f"step {entry.step}, attempt {entry.attempt}, cost {cost}: logist job history --job {origin.job} --prompt {entry.sequence}"
-    if entry.request.parts:
-        yield f"prompt: {', '.join(dict.fromkeys(part.source for part in entry.request.parts))}"
+def _describe_details(origin: LineOrigin, step: WorkStep) -> list[str]:
+    details = []
+    if origin.job != step.job:
+        details.append(f"merged with the work of its parent {origin.job}")
+    if not origin.recorded:
+        details.append(f"the commit names the job {origin.job}, but its history doesn't name the commit")
+    if step.parts:
+        details.append(f"prompt: {', '.join(step.parts)}")
     if origin.checks:
-        yield f"checks: {', '.join(f'{check.check} {check.outcome}' for check in origin.checks)}"
-    if origin.review is not None:
-        role = origin.review.request.metadata.get("role") or "review"
-        yield f"review: #{origin.review.sequence} {role}{f', verdict {origin.verdict}' if origin.verdict else ''}"
-    if origin.decision is not None:
-        override = ", accepted without a passed review" if origin.decision.command.get("override") else ""
-        yield f"approved: #{origin.decision.sequence} by {_steward(origin.decision) or 'unknown'}{override}"
-    if origin.merge is not None and origin.commit is not None:
-        yield f"merged: #{origin.merge.sequence}, commit {origin.commit[:12]}"
+        details.append(f"checks: {', '.join(f'{check.name} {check.outcome}' for check in origin.checks)}")
+    for decision in origin.decisions:
+        override = " with --override" if decision.override else ""
+        who = decision.steward or "a steward"
+        details.append(f"approved{override} by {who} (interaction {decision.interaction})")
+    if not origin.decisions:
+        details.append("not approved by a steward")
+    return details

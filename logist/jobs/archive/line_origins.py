@@ -1,311 +1,379 @@
-"""Finds which interaction of which job a line of a merged file came from."""
+"""Finds where lines of a merged file come from: the job, the interaction, and what was decided about its work.
+
+git names the commit of a line, the commit names its job, and the history of that job proves it: its chain is verified, and it
+names the commit that was merged. Then the checkpoints of the job show which interaction wrote the line.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist.core.model import Interaction, JsonObject, Kind, Phase
-from logist.core.model.commands import AskCommand, CollectCommand, MergeCommand
+from logist.core.model import Actor, Interaction, Kind
+from logist.core.model.commands import CollectCommand, MergeCommand, UpdateCommand
 from logist.core.money import amounts
-from logist.errors import LogistError, StorageError, UsageError
+from logist.core.text.ids import is_job_id
+from logist.errors import Damaged, InvalidFile, Refused, StorageError, UsageError
+from logist.jobs.base import cleaned_files
 from logist.jobs.base.job_reader import read_interactions
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
-from logist.store import JobDir
-from logist.store.listing import list_job_ids
-from logist.workspace import source
+from logist.regular_files import read_regular
+from logist.workspace import line_blame
+from logist.workspace import merge as publishing
+from logist.workspace.files import file_names
 from logist.workspace.git import Git
-from logist.workspace.line_blame import BlamedLine, blame_lines
-from logist.workspace.merge.drafting import build_job_trailer
-from logist.workspace.merge.target import find_target
 
 if TYPE_CHECKING:
-    from logist.core.model import CheckResult
+    from logist.jobs.base.project import ProjectContext
+    from logist.workspace.line_blame import BlamedLine
+    from logist.workspace.merge import Target
 
-MOST_DEPTH = 5
-"""How many levels of child jobs are searched."""
-_TRAILER = build_job_trailer("")
-
-
-@dataclass(frozen=True)
-class LineOrigin:
-    """What is known of some lines that have the same origin."""
-
-    commit: str | None
-    """The commit in the repository of the file; None if the lines are not committed."""
-    summary: str = ""
-    """Its first line."""
-    job: str | None = None
-    """The job whose work the commit is; None if it is not that of a job."""
-    interaction: Interaction | None = None
-    """The one after which the lines were there for the first time."""
-    review: Interaction | None = None
-    """The first review after that."""
-    decision: Interaction | None = None
-    """The approval of a steward, or their override, after that."""
-    merge: Interaction | None = None
-    edited_before: int | None = None
-    """A person wrote the lines into the workspace of the job, before this interaction."""
-    note: str = ""
-    """Why more is not known."""
-
-    @property
-    def cost_microcents(self) -> int | None:
-        """What the interaction cost; None without one."""
-        used = self.interaction.usage if self.interaction is not None else None
-        return None if used is None else amounts.join_cents(used.cost_cents, used.cost_microcents)
-
-    @property
-    def checks(self) -> Sequence[CheckResult]:
-        """The results of the checks after the interaction."""
-        observed = self.interaction.observed if self.interaction is not None else None
-        return observed.checks if observed is not None else ()
-
-    @property
-    def verdict(self) -> str | None:
-        """What the review said; None without one."""
-        return None if self.review is None else AskCommand.read(self.review.command).verdict
+MOST_BYTES = 16 << 20
+TRAILER = b"Logist-Job: "
+BINARY = 8000
+"""git takes a file for binary if one of its first bytes is 0."""
 
 
-class OriginatedLines(NamedTuple):
-    """Lines that follow each other, and their common origin."""
+class RecordedCheck(NamedTuple):
+    """The result of a check of the work."""
+
+    name: str
+    outcome: str
+    interaction: int
+
+
+class RecordedDecision(NamedTuple):
+    """What a steward decided about the work."""
+
+    kind: str
+    interaction: int
+    steward: str | None
+    override: bool
+
+
+class WorkStep(NamedTuple):
+    """The interaction that wrote a line."""
+
+    job: str
+    interaction: int
+    kind: str
+    by: str
+    """`agent`, `hand` (an answer that a person supplied), `edit` (files that a person or the setup changed before the
+    interaction), `steward`, `system`, or `start` (the files that the job began with)."""
+    step: str | None
+    role: str
+    model: str
+    parts: tuple[str, ...]
+    """The parts of the prompt that were given for this task, by their source."""
+    cost_microcents: int
+    timestamp: str
+
+
+class LineOrigin(NamedTuple):
+    """Where consecutive lines come from."""
 
     first: int
     last: int
-    texts: Sequence[str]
-    origin: LineOrigin
+    commit: str
+    """"" if they are not committed."""
+    kind: str
+    """`job`, `person`, `uncommitted`, or `unknown` (a job of which not enough is here)."""
+    message: str = ""
+    """Why it is not known, or not from a job."""
+    job: str | None = None
+    """The job with which the lines were merged; a child of it may have written them."""
+    recorded: bool = False
+    """Whether the history of the job names the commit; otherwise only the message of the commit names the job."""
+    work: WorkStep | None = None
+    checks: tuple[RecordedCheck, ...] = ()
+    decisions: tuple[RecordedDecision, ...] = ()
 
 
-def find_line_origins(
-    jobs: Path, file: Path, first: int | None = None, last: int | None = None
-) -> list[OriginatedLines]:
-    """Return where the lines of a file came from, those that belong together as one.
+class CheckedJob(NamedTuple):
+    """What is known of the history of a job."""
 
-    `jobs`: the directory of the jobs. Raises UsageError for a file that is not in a repository, or has not so many lines, and Damaged if
-    the history of a job is.
+    id: str
+    interactions: int
+    problem: str | None
+    is_damaged: bool = False
+
+
+class FileOrigins(NamedTuple):
+    """The origins of the lines of a file."""
+
+    path: str
+    origins: list[LineOrigin]
+    jobs: list[CheckedJob]
+
+
+@dataclass
+class _JobWork:
+    """What the history of a job says about its checkpoints; it is verified while it is read."""
+
+    id: str
+    git: Git
+    interactions: int = 0
+    last: str = ""
+    """The last checkpoint."""
+    steps: dict[str, WorkStep] = field(default_factory=dict)
+    """By checkpoint: the interaction in which it appeared first."""
+    merged: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By commit in a repository of the user: the checkpoint that was merged, and the interaction."""
+    checks: list[RecordedCheck] = field(default_factory=list)
+    decisions: list[RecordedDecision] = field(default_factory=list)
+    children: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    """The commits of the source that the work was based on."""
+
+    def add_entry(self, entry: Interaction) -> None:
+        self.interactions = entry.sequence
+        for checkpoint, is_after in ((entry.checkpoint_before, False), (entry.checkpoint_after, True)):
+            if checkpoint and checkpoint not in self.steps:
+                is_start = not self.steps and (entry.kind is Kind.CREATE or not is_after)
+                self.steps[checkpoint] = _describe_step(self.id, entry, is_after=is_after, is_start=is_start)
+                if is_start:
+                    self.sources.append(checkpoint)
+        self.last = entry.checkpoint_after or entry.checkpoint_before or self.last
+        for check in entry.observed.checks if entry.observed else ():
+            self.checks.append(RecordedCheck(check.check, check.outcome, entry.sequence))
+        self._add_command(entry)
+
+    def _add_command(self, entry: Interaction) -> None:
+        if entry.kind is Kind.APPROVE:
+            name = entry.steward.name if entry.steward else None
+            override = bool(entry.command.get("override"))
+            self.decisions.append(RecordedDecision(entry.kind.value, entry.sequence, name, override))
+        elif entry.kind is Kind.COLLECT:
+            self.children += [child.id for child in CollectCommand.read(entry.command).children]
+        elif entry.kind is Kind.UPDATE:
+            after = UpdateCommand.read(entry.command).after
+            self.sources += [after] if after else []
+        elif entry.kind is Kind.MERGE:
+            merge = MergeCommand.read(entry.command)
+            for commit in (merge.commit, merge.after) if not merge.conflicts and merge.commit else ():
+                if commit:
+                    self.merged.setdefault(commit, (self.last, entry.sequence))
+
+
+def _describe_step(job: str, entry: Interaction, *, is_after: bool, is_start: bool) -> WorkStep:
+    if is_start:
+        by = "start"
+    elif not is_after:
+        by = "edit"
+    elif entry.kind is Kind.ASK:
+        by = "hand" if entry.simulated else "agent"
+    else:
+        by = "steward" if entry.actor is Actor.STEWARD else "system"
+    metadata = entry.request.metadata
+    return WorkStep(
+        job,
+        entry.sequence,
+        entry.kind.value,
+        by,
+        entry.step,
+        str(metadata.get("role") or "") if by in ("agent", "hand") else "",
+        str(metadata.get("provider_model") or "") if by == "agent" else "",
+        tuple(dict.fromkeys(part.source for part in entry.request.parts if part.kind == "given")),
+        amounts.join_cents(entry.usage.cost_cents, entry.usage.cost_microcents) if by == "agent" else 0,
+        entry.timestamp,
+    )
+
+
+def find_origins(
+    project: ProjectContext, file: Path, first: int | None = None, last: int | None = None
+) -> FileOrigins:
+    """Find where the lines of a file of the user's repository come from; by default, all lines.
+
+    Raises UsageError if there is no such file in a repository, or no such line.
     """
-    repository = source.find_repository(file.absolute().parent)
-    if repository is None:
-        raise UsageError("not in a git repository", where=str(file))
-    if not file.is_file():
-        raise UsageError("no such file", where=str(file))
-    path = os.path.relpath(os.path.realpath(file.parent), os.path.realpath(repository))
-    name = os.path.normpath(os.path.join(path, file.name))
-    git = find_target(repository).git
-    ranges = [] if first is None else [(first, first if last is None else last)]
-    try:
-        lines = blame_lines(git, name, ranges, work_tree=repository)
-    except StorageError as error:
-        raise UsageError(
-            f"git can't blame it: {error.message.rpartition('fatal: ')[2]}", where=str(file)
-        ) from error
-    finder = _OriginFinder(jobs, git, repository)
-    return list(_join_lines((line, finder.find_origin(line)) for line in lines))
+    target, path = _find_in_repository(project, file)
+    content = _read_file(file)
+    lines = line_blame.blame_work_tree(target, path, content)
+    begin, end = first or 1, last or first or len(lines)
+    if end > len(lines):
+        raise UsageError(f"no line {end}: the file has {len(lines)}", where=str(file))
+    finder = _OriginFinder(project, target)
+    origins: list[LineOrigin] = []
+    for number in range(begin, end + 1):
+        found = finder.find_origin(lines[number - 1])._replace(first=number, last=number)
+        if origins and origins[-1]._replace(first=number, last=number) == found:
+            origins[-1] = origins[-1]._replace(last=number)
+        else:
+            origins.append(found)
+    return FileOrigins(file_names.to_display(path), origins, finder.list_jobs())
 
 
-def _join_lines(found: Iterable[tuple[BlamedLine, LineOrigin]]) -> Iterator[OriginatedLines]:
-    joined: OriginatedLines | None = None
-    for line, origin in found:
-        if joined is not None and joined.origin == origin and joined.last == line.number - 1:
-            joined = joined._replace(last=line.number, texts=[*joined.texts, line.text])
-            continue
-        if joined is not None:
-            yield joined
-        joined = OriginatedLines(line.number, line.number, [line.text], origin)
-    if joined is not None:
-        yield joined
-
-
-class _Commit(NamedTuple):
-    summary: str
-    job: str | None
-    """The job that its message names."""
-
-
-class _JobHistory:
-    """A job, read and verified once."""
-
-    def __init__(self, job: JobDir) -> None:
-        self.id = job.id
-        self.git = Git(job.git_dir, of_job=True)
-        self.entries = [*read_interactions(job)]
-        self.made_by = {
-            commit: entry
-            for entry in self.entries
-            for commit in (entry.checkpoint_after, entry.observed.found if entry.observed else None)
-            if commit and commit != entry.checkpoint_before
-        }
-        """By checkpoint: the interaction that it was made after."""
-        self.edited_before = {
-            entry.checkpoint_before: entry.sequence
-            for entry in reversed(self.entries)
-            if entry.checkpoint_before and entry.checkpoint_before not in self.made_by
-        }
-        """Checkpoints with what a person has changed in the workspace, and the interaction after it."""
-        self._blamed: dict[tuple[str, str], list[BlamedLine]] = {}
-
-    def find_merge(self, commit: str) -> Interaction | None:
-        """Return the merge that made a commit of the user's repository; the last one if none names it."""
-        merges = [entry for entry in self.entries if entry.kind == Kind.MERGE]
-        named = [entry for entry in merges if commit in _list_commits(entry)]
-        return next(reversed(named or merges), None)
-
-    def blame(self, path: str, until: Interaction | None) -> list[BlamedLine]:
-        """Return the lines of a file at the last checkpoint before an interaction; none if it is not there."""
-        commits = [
-            commit
-            for entry in self.entries
-            if until is None or entry.sequence < until.sequence
-            for commit in (entry.checkpoint_before, entry.checkpoint_after)
-            if commit
-        ]
-        if not commits:
-            return []
-        key = (commits[-1], path)
-        if key not in self._blamed:
-            try:
-                self._blamed[key] = blame_lines(self.git, path, commit=commits[-1])
-            except StorageError:  # deleted, or the checkpoints are gone
-                self._blamed[key] = []
-        return self._blamed[key]
-
-    def find_next(
-        self, after: int, *, until: int, kinds: frozenset[Kind] | None = None
-    ) -> Interaction | None:
-        """Return the first review between two interactions, or the last decision of these kinds."""
-        between = [entry for entry in self.entries if after < entry.sequence < until]
-        if kinds is not None:
-            return next((entry for entry in reversed(between) if entry.kind in kinds), None)
-        reviews = (
-            entry
-            for entry in between
-            if entry.kind == Kind.ASK
-            and entry.observed is not None
-            and entry.observed.phase == Phase.REVIEWER
+def _find_in_repository(project: ProjectContext, file: Path) -> tuple[Target, bytes]:
+    if file.is_symlink() or not file.is_file():
+        what = (
+            "a symbolic link: use the file that it leads to"
+            if file.is_symlink()
+            else "file not found"
+            if not os.path.lexists(file)
+            else "not a regular file"
         )
-        return next(reviews, None)
+        raise UsageError(what, where=str(file))
+    real = file.parent.resolve() / file.name
+    try:
+        target = publishing.find_target(real.parent, project.environment.git_config_files())
+    except UsageError as error:
+        fix = "name a file in the repository that the work was merged into"
+        raise UsageError("the file is not in a git repository", where=str(file), fix=fix) from error
+    if target.top is None or not real.is_relative_to(target.top.resolve()):
+        raise UsageError("the file is not in the work tree of its git repository", where=str(file))
+    path = os.fsencode(real.relative_to(target.top.resolve()))
+    if target.head is None or target.git.run_for_status("cat-file", "-e", b"HEAD:" + path)[0]:
+        raise UsageError(
+            "the checked-out commit doesn't have this file", where=str(file), fix="commit the file first"
+        )
+    return target, path
 
 
-def _list_commits(entry: Interaction) -> list[str]:
-    command = MergeCommand.read(entry.command)
-    return [commit for commit in (command.commit, command.after) if commit]
+def _read_file(file: Path) -> bytes:
+    try:
+        content = read_regular(file, MOST_BYTES)
+    except OSError as error:
+        raise InvalidFile(f"can't read the file: {error.strerror or error}", where=str(file)) from error
+    if b"\0" in content[:BINARY]:
+        raise UsageError("a binary file has no lines", where=str(file))
+    return content
 
 
 class _OriginFinder:
-    def __init__(self, jobs: Path, git: Git, repository: Path) -> None:
-        self._jobs, self._git, self._repository = jobs, git, repository
-        self._commits: dict[str, _Commit] = {}
-        self._histories: dict[str, _JobHistory | None] = {}
-        self._by_commit: dict[str, str] | None = None
+    """Finds the origins of lines of one file; each commit, job and blame is read once."""
 
-    def find_origin(self, line: BlamedLine) -> LineOrigin:
-        """Return where a line came from. Raises Damaged."""
-        if not line.is_committed:
-            return LineOrigin(None, note="not committed")
-        known = self._read_commit(line.commit)
-        job_id = known.job or self._find_merged_job(line.commit)
-        if job_id is None:
-            return LineOrigin(line.commit, known.summary, note="not the work of a job")
-        history = self._read_history(job_id)
-        if history is None:
-            return LineOrigin(
-                line.commit,
-                known.summary,
-                job_id,
-                note="the job is not here: it was deleted, packed, or is in another project",
-            )
-        merge = history.find_merge(line.commit)
-        return self._find_in_job(
-            history, line, merge, LineOrigin(line.commit, known.summary, job_id, merge=merge)
-        )
+    def __init__(self, project: ProjectContext, target: Target) -> None:
+        self._project = project
+        self._target = target
+        self._named: dict[str, list[str]] = {}
+        self._works: dict[str, _JobWork | CheckedJob] = {}
+        self._lines: dict[tuple[Path, str, bytes], list[bytes] | None] = {}
+        self._blames: dict[tuple[Path, str, bytes], list[BlamedLine]] = {}
 
-    def _find_in_job(
-        self,
-        history: _JobHistory,
-        line: BlamedLine,
-        until: Interaction | None,
-        found: LineOrigin,
-        depth: int = 0,
-    ) -> LineOrigin:
-        same = [each for each in history.blame(line.path, until) if each.text == line.text]
-        if not same:
-            note = "the line is not in the files of the job: it was changed when it was merged, or the checkpoints were removed"
-            return replace(found, note=note)
-        nearest = min(same, key=lambda each: abs(each.number - line.old_number))
-        entry = history.made_by.get(nearest.commit)
-        if (entry is None or entry.kind == Kind.COLLECT) and depth < MOST_DEPTH:
-            below = self._find_in_children(history, until, nearest, found, depth)
-            if below is not None:
-                return below
-        if entry is None:
-            edited = history.edited_before.get(nearest.commit)
-            if edited is not None:
-                return replace(found, edited_before=edited)
-            return replace(found, note="the line was there before the job began")
-        end = until.sequence if until is not None else history.entries[-1].sequence + 1
-        return replace(
-            found,
-            job=history.id,
-            interaction=entry,
-            review=history.find_next(entry.sequence, until=end),
-            decision=found.decision or history.find_next(entry.sequence, until=end, kinds=_DECISIONS),
-        )
-
-    def _find_in_children(
-        self, history: _JobHistory, until: Interaction | None, line: BlamedLine, found: LineOrigin, depth: int
-    ) -> LineOrigin | None:
-        """Return the origin in the latest child job whose files have the line, and that wrote it itself."""
-        for entry in reversed(history.entries):
-            if entry.kind != Kind.COLLECT or (until is not None and entry.sequence >= until.sequence):
-                continue
-            for child in CollectCommand.read(entry.command).children:
-                below = self._read_history(child.id) if child.id else None
-                origin = None if below is None else self._find_in_job(below, line, None, found, depth + 1)
-                if origin is not None and origin.interaction is not None:
-                    return origin
-        return None
-
-    def _read_commit(self, commit: str) -> _Commit:
-        if commit not in self._commits:
-            message = self._git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace")
-            lines = message.splitlines()
-            named = [each.removeprefix(_TRAILER).strip() for each in lines if each.startswith(_TRAILER)]
-            self._commits[commit] = _Commit(lines[0] if lines else "", named[-1] if named else None)
-        return self._commits[commit]
-
-    def _find_merged_job(self, commit: str) -> str | None:
-        """Return the job whose merge made a commit without a trailer, as after a squash by hand."""
-        if self._by_commit is None:
-            self._by_commit = {}
-            for job_id in list_job_ids(str(self._jobs)):
-                for each in self._list_merges(job_id):
-                    self._by_commit.setdefault(each, job_id)
-        return self._by_commit.get(commit)
-
-    def _list_merges(self, job_id: str) -> list[str]:
-        try:
-            entries: Iterator[JsonObject] = JobDir.open(self._jobs, job_id).read_entries()
-            merges = [entry for entry in entries if entry.get("kind") == Kind.MERGE]
-        except LogistError:
-            return []  # damaged: it is reported if a commit names this job
-        commands = (entry.get("command") or {} for entry in merges)
+    def list_jobs(self) -> list[CheckedJob]:
+        """List the jobs whose history was read, with what is wrong with it."""
         return [
-            str(command[name]) for command in commands for name in ("commit", "after") if command.get(name)
+            CheckedJob(name, work.interactions, None) if isinstance(work, _JobWork) else work
+            for name, work in sorted(self._works.items())
         ]
 
-    def _read_history(self, job_id: str) -> _JobHistory | None:
-        if job_id not in self._histories:
+    def find_origin(self, line: BlamedLine) -> LineOrigin:
+        """Find where a line comes from; its number in the file is left to the caller."""
+        if not line.commit:
+            return LineOrigin(0, 0, "", "uncommitted", "not committed yet")
+        origin = LineOrigin(0, 0, line.commit, "person", "not from a job")
+        for job_id in self._list_named_jobs(line.commit):
+            work = self._load_work(job_id)
+            if isinstance(work, CheckedJob):
+                why = f"the job {job_id} is damaged" if work.is_damaged else work.problem or ""
+                origin = origin._replace(kind="unknown", message=why, job=job_id)
+                continue
             try:
-                job = JobDir.open(self._jobs, job_id)
-            except UsageError:
-                self._histories[job_id] = None
-            else:
-                self._histories[job_id] = _JobHistory(job)
-        return self._histories[job_id]
+                found = self._find_in_job(work, line)
+            except (Damaged, StorageError) as error:
+                problem = f"the checkpoints of the job {job_id} can't be read: {error}"
+                self._works[job_id] = CheckedJob(job_id, work.interactions, problem, is_damaged=True)
+                origin = origin._replace(kind="unknown", message=f"the job {job_id} is damaged", job=job_id)
+                continue
+            if found is not None:
+                return found
+            if origin.kind == "person":
+                why = f"a person changed it: the work of the job {job_id} doesn't have this line"
+                origin = origin._replace(message=why)
+        return origin
+
+    def _list_named_jobs(self, commit: str) -> list[str]:
+        """List the jobs that the message of a commit names: a squashed commit may name several."""
+        if commit not in self._named:
+            message = self._target.git.run("cat-file", "commit", commit).partition(b"\n\n")[2]
+            named = (
+                line.strip().removeprefix(TRAILER).decode("utf-8", "replace").strip()
+                for line in message.splitlines()
+                if line.strip().startswith(TRAILER)
+            )
+            self._named[commit] = list(dict.fromkeys(filter(is_job_id, named)))
+        return self._named[commit]
+
+    def _load_work(self, job_id: str) -> _JobWork | CheckedJob:
+        if job_id not in self._works:
+            self._works[job_id] = self._read_work(job_id)
+        return self._works[job_id]
+
+    def _read_work(self, job_id: str) -> _JobWork | CheckedJob:
+        try:
+            job = self._project.open_job(job_id)
+            work = _JobWork(job_id, Git(job.git_dir, of_job=True))
+            for entry in read_interactions(job):
+                work.add_entry(entry)
+            cleaned_files.require_files(job, "look for lines in")
+        except UsageError:
+            return CheckedJob(
+                job_id, 0, f"the job {job_id} is not here: it was deleted, packed, or made elsewhere"
+            )
+        except (Damaged, InvalidFile, Refused, StorageError) as error:
+            return CheckedJob(job_id, 0, str(error), isinstance(error, Damaged))
+        return work
+
+    def _find_in_job(self, work: _JobWork, line: BlamedLine) -> LineOrigin | None:
+        """Find a line in the work of a job; None if the job hasn't written it."""
+        checkpoint, merge = work.merged.get(line.commit, (work.last, None))
+        stored = file_names.to_stored(line.path)
+        theirs = self._read_lines(work.git, checkpoint, stored) if checkpoint else None
+        ours = self._read_lines(self._target.git, line.commit, line.path)
+        number = (
+            None if theirs is None or ours is None else line_blame.find_same_line(ours, line.number, theirs)
+        )
+        if number is None:
+            return None
+        key = (work.git.git_dir, checkpoint, stored)
+        if key not in self._blames:
+            self._blames[key] = line_blame.blame_commit(work.git, checkpoint, stored)
+        written = self._blames[key][number - 1].commit
+        origin = LineOrigin(0, 0, line.commit, "job", "", work.id, merge is not None)
+        step, owner = self._find_step(work, written)
+        if step is None:
+            if any(_is_ancestor(work.git, written, source) for source in work.sources):
+                return None
+            why = f"a child of the job {work.id} wrote it, and that is not here"
+            return origin._replace(kind="unknown", message=why)
+        if step.by == "start" or written in work.sources:
+            return None
+        end = merge or work.interactions
+        before_merge = [each for each in owner.checks if owner is not work or each.interaction <= end]
+        checks = {each.name: each for each in before_merge if each.interaction >= step.interaction}
+        since = step.interaction if owner is work else 0
+        decisions = tuple(each for each in work.decisions if since <= each.interaction <= end)
+        return origin._replace(
+            work=step, checks=tuple(checks[name] for name in sorted(checks)), decisions=decisions
+        )
+
+    def _find_step(self, work: _JobWork, checkpoint: str) -> tuple[WorkStep | None, _JobWork]:
+        """Find the interaction that made a checkpoint, also of a child: a gathered checkpoint has theirs as parents."""
+        for each in self._walk_family(work, set()):
+            step = each.steps.get(checkpoint)
+            if step is not None:
+                return step, each
+        return None, work
+
+    def _walk_family(self, work: _JobWork, seen: set[str]) -> Iterator[_JobWork]:
+        yield work
+        for child in work.children:
+            if child not in seen and is_job_id(child):
+                seen.add(child)
+                loaded = self._load_work(child)
+                if isinstance(loaded, _JobWork):
+                    yield from self._walk_family(loaded, seen)
+
+    def _read_lines(self, git: Git, commit: str, path: bytes) -> list[bytes] | None:
+        key = (git.git_dir, commit, path)
+        if key not in self._lines:
+            self._lines[key] = line_blame.read_lines(git, commit, path)
+        return self._lines[key]
 
 
-_DECISIONS = frozenset({Kind.APPROVE})
+def _is_ancestor(git: Git, older: str, newer: str) -> bool:
+    return git.run_for_status("merge-base", "--is-ancestor", older, newer)[0] == 0

@@ -61,10 +61,11 @@ def create(
     else:
         path = Path(require_utf8(output, "the file name", "choose another file name"))
         require_free(path, force=force)
-    statement = attestations.write_attestation(path.resolve(), job)
+    # Not resolved: a clone may have a link at that place, which is replaced, not followed.
+    statement = attestations.write_attestation(path.absolute(), job)
     is_signed = sign or key is not None
     if is_signed:
-        attestations.sign_attestation(project, path.resolve(), None if key is None else Path(key))
+        attestations.sign_attestation(project, path.absolute(), None if key is None else Path(key))
     predicate: JsonObject = statement["predicate"]
     history, merge = predicate["history"], predicate["merge"]
     data = {"job": job.id, "path": str(path), "signed": is_signed, "statement": statement}

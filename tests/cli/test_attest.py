@@ -118,13 +118,31 @@ def test_an_attestation_of_another_job(done: Desk) -> None:
     assert (ran.code, "the attestation is of the job j1, not of j2" in ran.err) == (10, True)
 
 
+def scrub(desk: Desk) -> None:
+    scrubbed = desk("job", "scrub", "j1", "--value-from-stdin", "--force", "--yes", stdin="Done.")
+    assert scrubbed.code == 0, scrubbed.err
+
+
 def test_a_scrub_ends_what_was_attested_before(done: Desk) -> None:
     attest(done)
-    scrubbed = done("job", "scrub", "j1", "--value-from-stdin", "--force", "--yes", stdin="Done.")
-    assert scrubbed.code == 0, scrubbed.err
+    scrub(done)
     ran = done("job", "verify", "j1")
-    assert ran.code == 0
-    assert "was scrubbed (interaction 5) after it was attested, so its history can't be compared" in ran.err
+    assert ran.code == 10
+    assert "was scrubbed (interaction 5) after it was attested, so nothing is proven any more" in ran.err
+    attest(done)
+    assert done("job", "verify", "j1").code == 0
+
+
+def test_a_scrub_does_not_excuse_a_rewritten_history(done: Desk) -> None:
+    file = attest(done)
+    shutil.rmtree(done.job())
+    done.create(prompt="Do another thing.")
+    assert done("job", "run", "j1").code == 11
+    assert done("job", "approve", "j1").code == 0
+    scrub(done)
+    for command in (("job", "verify", "j1"), ("attest", "verify", str(file))):
+        ran = done(*command)
+        assert (ran.code, "has grown" in ran.out) == (10, False)
 
 
 def test_it_is_verified_without_its_job(done: Desk) -> None:

@@ -70,16 +70,21 @@ def write_attestation(path: Path, job: JobDir) -> JsonObject:
     except NotAStatement as error:
         raise Damaged(f"can't attest {job.id}: {error}", where=str(job.path)) from error
     make_directory(path.parent)
-    _find_signature(path).unlink(
-        missing_ok=True
-    )  # before the content changes: it never stands beside another one
-    replace_file(path, json.dumps(statement, indent=1).encode() + b"\n", mode=0o644)
+    # Before the content changes: a signature never stands beside another content.
+    _find_signature(path).unlink(missing_ok=True)
+    replace_file(path, encode_statement(statement), mode=0o644)
     return statement
 
 
-def sign_attestation(project: ProjectContext, path: Path, key: Path | None) -> Path:
-    """Sign the statement in a file; return the file of the signature. Raises NotSigned, InvalidFile."""
-    signature = signed_decisions.sign_text(project, path.read_bytes(), NAMESPACE, "the attestation", key)
+def encode_statement(statement: JsonObject) -> bytes:
+    """Return the bytes of a statement, which are signed."""
+    return json.dumps(statement, indent=1).encode() + b"\n"
+
+
+def sign_attestation(project: ProjectContext, path: Path, statement: JsonObject, key: Path | None) -> Path:
+    """Sign the statement that was written to a file; return the file of the signature. Raises NotSigned, InvalidFile."""
+    text = encode_statement(statement)  # not what the file has now: somebody else may have changed it
+    signature = signed_decisions.sign_text(project, text, NAMESPACE, "the attestation", key)
     replace_file(_find_signature(path), signature.encode(), mode=0o644)
     return _find_signature(path)
 
@@ -145,7 +150,6 @@ class AttestedComparison(NamedTuple):
     """How the history of a job fits to an attestation of it."""
 
     problem: str | None = None
-    note: str | None = None
     interactions: int = 0
     """How many interactions the history has now."""
 
@@ -165,16 +169,16 @@ def compare_history(attestation: Attestation, job: JobDir) -> AttestedComparison
     if count < attested.interactions:
         missing = format_count(attested.interactions, "interaction")
         return AttestedComparison(
-            f"{missing} were attested, and the history has {count}: its end was cut off", None, count
+            f"{missing} were attested, and the history has {count}: its end was cut off", count
         )
     if found == attested.head:
-        return AttestedComparison(None, None, count)
+        return AttestedComparison(None, count)
     if scrub is not None and scrub > attested.interactions:
-        note = f"the job was scrubbed (interaction {scrub}) after it was attested, so its history can't be compared; attest it again"
-        return AttestedComparison(None, note, count)
+        # Anyone can write an entry that says so: it must not excuse a history that was rewritten.
+        problem = f"the job was scrubbed (interaction {scrub}) after it was attested, so nothing is proven any more; if you know why, attest it again"
+        return AttestedComparison(problem, count)
     return AttestedComparison(
         f"interaction {attested.interactions} is not the one that was attested: the history was rewritten",
-        None,
         count,
     )
 

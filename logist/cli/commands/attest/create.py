@@ -65,7 +65,7 @@ def create(
     statement = attestations.write_attestation(path.absolute(), job)
     is_signed = sign or key is not None
     if is_signed:
-        attestations.sign_attestation(project, path.absolute(), None if key is None else Path(key))
+        attestations.sign_attestation(project, path.absolute(), statement, None if key is None else Path(key))
     predicate: JsonObject = statement["predicate"]
     history, merge = predicate["history"], predicate["merge"]
     data = {"job": job.id, "path": str(path), "signed": is_signed, "statement": statement}

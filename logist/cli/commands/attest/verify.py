@@ -51,7 +51,7 @@ def verify(environment: Environment, file: str, allowed_signers: str | None, job
         None if job is None else attestations.compare_history(attestation, job)
     )
     problems = [each for each in (signed.problem, compared and compared.problem) if each]
-    notes = [each for each in (signed.note, compared and compared.note) if each]
+    notes = [signed.note] if signed.note else []
     if compared is None:
         notes.append(f"the job {attested.job} is not here, so only the attestation was verified")
     data = {
@@ -61,7 +61,7 @@ def verify(environment: Environment, file: str, allowed_signers: str | None, job
         "interactions": attested.interactions,
         "head": attested.head,
         "commit": attested.commit,
-        "compared": compared is not None and compared.note is None,
+        "compared": compared is not None,
         "interactions_now": None if compared is None else compared.interactions,
         "problems": problems,
     }

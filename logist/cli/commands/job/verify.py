@@ -218,9 +218,9 @@ def _compare_attestation(
     by = f", signed by {signed.signer}" if signed.signer else ""
     return _Attested(
         {"path": path, "interactions": attestation.history.interactions, "signer": signed.signer},
-        () if compared.note else (f"as attested: {count}{by}",),
+        (f"as attested: {count}{by}",),
         tuple(Diagnostic("error", Damaged.code, each, path) for each in problems),
-        tuple(each for each in (signed.note, compared.note) if each),
+        (signed.note,) if signed.note else (),
     )
 
 

@@ -68,6 +68,7 @@ CHANGES = {
     "gc",
     *("job pack", "job unpack", "job scrub", "job delete"),
     *("role new", "role set"),
+    "mcp",
     "serve",
     "trust",
     "workflow import",

@@ -6,6 +6,7 @@ repeated. Requests aside, as for the title of a session, get `ok`. The keys of a
 text, usage   the answer; usage is {"input": n, "cached": n, "output": n}
 calls         tools: {"write": [PATH, CONTENT]} or {"shell": LINE}, by whatever tool is offered for it, or
               {"tool": [NAME, ARGUMENTS]}
+thought       what the model thought before it answered
 cut           the answer ends at the limit of the output
 delay         seconds before the answer; it ends with the server
 status, message, code, headers   a refusal in the shape of the format

@@ -70,7 +70,10 @@ def shipped(*names: str) -> set[str]:
 def test_the_sdist_holds_what_the_wheel_needs(dist: Dist) -> None:
     with tarfile.open(dist.sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    assert shipped("logist", "schemas", "roles", "fixtures/jobs") | {"LICENSE", "pyproject.toml"} <= held
+    assert (
+        shipped("logist", "schemas", "roles", "skills", "fixtures/jobs") | {"LICENSE", "pyproject.toml"}
+        <= held
+    )
     assert not [name for name in held if name.startswith((".", "requirements")) and name != ".gitignore"]
 
 
@@ -78,7 +81,7 @@ def test_the_sdist_holds_what_the_wheel_needs(dist: Dist) -> None:
 def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(dist: Dist) -> None:
     with zipfile.ZipFile(dist.wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    data = {f"logist/_data/{name}" for name in shipped("schemas", "roles", "fixtures/jobs")}
+    data = {f"logist/_data/{name}" for name in shipped("schemas", "roles", "skills", "fixtures/jobs")}
     assert held == shipped("logist") | data
     assert "logist/_data/schemas/llm-chat-schema.json" in held
     assert [name for name in held if name.startswith("logist/_data/roles/")]
@@ -160,6 +163,7 @@ def test_no_line_installs_the_package_of_another_project() -> None:
         "logist",
         "docs",
         "roles",
+        "skills",
         "schemas",
         "fixtures",
         "scripts",

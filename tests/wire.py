@@ -34,7 +34,8 @@ class Called:
 
     id: str
     name: str
-    arguments: Json
+    arguments: Json | str
+    """A text for a tool that takes free text."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Answer:
     written: int
     cut: bool
     """It ended at the limit of the output."""
+    thought: str = ""
+    """What the model thought before it answered, where the format has a place for it."""
 
 
 def answer(step: Json, body: Json, model: str, number: int, workspace: str) -> Answer:
@@ -70,6 +73,7 @@ def answer(step: Json, body: Json, model: str, number: int, workspace: str) -> A
         usage.get("cached", 0),
         usage.get("output", 50),
         step.get("cut", False),
+        step.get("thought", ""),
     )
 
 
@@ -85,7 +89,7 @@ def tools(body: Json) -> dict[str, Json]:
     return found
 
 
-def _call(call: Json, offered: dict[str, Json], workspace: str) -> tuple[str, Json]:
+def _call(call: Json, offered: dict[str, Json], workspace: str) -> tuple[str, Json | str]:
     """`{"write": [PATH, CONTENT]}` or `{"shell": LINE}` as a call of a tool that is offered; `{"tool": [NAME, ARGUMENTS]}`
     as it is.
     """
@@ -146,6 +150,8 @@ def _chat_calls(said: Answer) -> list[Json]:
 def _chat(said: Answer) -> Json:
     finish, usage = _chat_end(said)
     message: Json = {"role": "assistant", "content": said.text or None}
+    if said.thought:
+        message["reasoning_content"] = said.thought
     if said.calls:
         message["tool_calls"] = _chat_calls(said)
     choice = {"index": 0, "message": message, "finish_reason": finish}
@@ -177,11 +183,18 @@ def _chat_stream(said: Answer) -> Events:
 
 def _responses_items(said: Answer) -> list[Json]:
     items: list[Json] = []
+    if said.thought:
+        thought = [{"type": "summary_text", "text": said.thought}]
+        items.append({"type": "reasoning", "id": f"rs_{said.number}", "summary": thought})
     if said.text:
         content = [{"type": "output_text", "text": said.text, "annotations": []}]
         message = {"type": "message", "id": f"msg_{said.number}", "status": "completed"}
         items.append(message | {"role": "assistant", "content": content})
     for index, call in enumerate(said.calls):
+        if isinstance(call.arguments, str):
+            head = {"type": "custom_tool_call", "id": f"ctc_{said.number}_{index}", "status": "completed"}
+            items.append(head | {"call_id": call.id, "name": call.name, "input": call.arguments})
+            continue
         head = {"type": "function_call", "id": f"fc_{said.number}_{index}", "status": "completed"}
         namespace, _, name = call.name.rpartition("/")  # Codex has the tools of an MCP server in a namespace
         tail = {"call_id": call.id, "name": name, "arguments": json.dumps(call.arguments)}
@@ -211,6 +224,14 @@ def _responses(said: Answer, done: bool = True) -> Json:
     }
 
 
+_RESPONSES_EMPTY: dict[str, Json] = {
+    "message": {"content": []},
+    "function_call": {"arguments": ""},
+    "custom_tool_call": {"input": ""},
+    "reasoning": {"summary": []},
+}
+
+
 def _responses_stream(said: Answer) -> Events:
     numbers = itertools.count()
 
@@ -220,7 +241,7 @@ def _responses_stream(said: Answer) -> Events:
     yield event("response.created", response=_responses(said, done=False))
     for index, item in enumerate(_responses_items(said)):
         where = {"output_index": index, "item_id": item["id"]}
-        empty: Json = {"content": []} if item["type"] == "message" else {"arguments": ""}
+        empty: Json = _RESPONSES_EMPTY[item["type"]]
         opened = item | {"status": "in_progress"} | empty
         yield event("response.output_item.added", output_index=index, item=opened)
         if item["type"] == "message":
@@ -235,7 +256,9 @@ def _responses_stream(said: Answer) -> Events:
 
 
 def _anthropic_blocks(said: Answer) -> list[Json]:
-    blocks: list[Json] = [{"type": "text", "text": said.text}] if said.text else []
+    signed = {"signature": "c2NyaXB0ZWQ="}
+    blocks: list[Json] = [{"type": "thinking", "thinking": said.thought, **signed}] if said.thought else []
+    blocks += [{"type": "text", "text": said.text}] if said.text else []
     return blocks + [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in said.calls
     ]
@@ -259,21 +282,26 @@ def _anthropic(said: Answer) -> Json:
     }
 
 
+def _anthropic_deltas(block: Json) -> tuple[Json, list[Json]]:
+    """What a block is when it opens, and the pieces that follow."""
+    if block["type"] == "text":
+        return {"text": ""}, [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+    if block["type"] == "thinking":
+        pieces = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])]
+        end = {"type": "signature_delta", "signature": block["signature"]}
+        return {"thinking": "", "signature": ""}, [*pieces, end]
+    return {"input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+
+
 def _anthropic_stream(said: Answer) -> Events:
     whole = _anthropic(said)
     yield "message_start", {"type": "message_start", "message": whole | {"content": [], "stop_reason": None}}
     for index, block in enumerate(_anthropic_blocks(said)):
-        text = block["type"] == "text"
-        empty: Json = {"text": ""} if text else {"input": {}}
+        empty, deltas = _anthropic_deltas(block)
         opened = block | empty
         yield (
             "content_block_start",
             {"type": "content_block_start", "index": index, "content_block": opened},
-        )
-        deltas = (
-            [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
-            if text
-            else [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
         )
         for delta in deltas:
             yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}

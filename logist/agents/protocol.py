@@ -11,7 +11,18 @@ from typing import Any, Protocol
 
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.answer import thinking
-from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Provider, Reply, Request
+from logist.core.model import (
+    EVERYTHING,
+    Call,
+    JsonObject,
+    Model,
+    Permissions,
+    Provider,
+    Reply,
+    Request,
+    ToolServer,
+)
+from logist.core.permissions.tools import TOOLS, Tool, list_server_tools
 from logist.core.prompt.prompt_parts import SEPARATOR
 from logist.core.text import outermost_json
 from logist.lazy_patterns import compile_on_use
@@ -73,6 +84,8 @@ class AgentWork:
     program: JsonObject | None = None
     """The config entry of the agent program, if the config describes it."""
     code: CodePaths = CodePaths()
+    mcp_servers: Mapping[str, ToolServer] = field(default_factory=dict)
+    """The MCP servers whose tools are among `tools`."""
     newer: JsonObject = field(default_factory=dict)
     """Fields that only a newer Logist knows."""
 
@@ -93,14 +106,24 @@ class AgentWork:
             marker=data.get("marker", ""),
             program=data.get("program"),
             code=CodePaths.from_json(data.get("code") or {}),
+            mcp_servers={
+                name: ToolServer.model_validate(server)
+                for name, server in data.get("mcp_servers", {}).items()
+            },
             newer={name: value for name, value in data.items() if name not in known},
         )
+
+    def find_tool(self, name: str) -> Tool | None:
+        """Return a tool of Logist or of an MCP server; None if there is none of this name."""
+        return TOOLS.get(name) or list_server_tools(self.mcp_servers).get(name)
 
     def data(self) -> JsonObject:
         """Return it as JSON."""
         code = self.code.to_json()
+        servers = {name: server.model_dump(mode="json") for name, server in self.mcp_servers.items()}
         return {
             **({"code": code} if code else {}),
+            **({"mcp_servers": servers} if servers else {}),
             "permissions": self.permissions.list_names(),
             "network": self.network,
             "tools": list(self.tools),

@@ -73,6 +73,14 @@ class Workplace:
         path = os.pathsep.join(self._python_path(work.code))
         return self._build_confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
 
+    def confine_server(self, work: AgentWork) -> Confinement:
+        """Return the same for an MCP server.
+
+        It is found in the PATH of the machine, and PYTHONPATH is not set: an agent could change a server that is in
+        the workspace.
+        """
+        return self._build_confinement(work, {})
+
     def confine_agent(
         self, work: AgentWork, more: Mapping[str, str], gate: GateAccess | None = None
     ) -> Confinement:

@@ -89,6 +89,17 @@ class LazyGroup(click.Group):
         return items + click.Command.shell_complete(self, ctx, incomplete)
 
 
+class DefaultGroup(LazyGroup):
+    """A group whose first command may be left out: other words are its arguments."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.entries:
+            args = [next(iter(self.entries)), *args]
+        return super().resolve_command(ctx, args)
+
+
 def _accept_options_of(root: click.Command, command: click.Command) -> None:
     """Accept the options of the top-level command also after `command`; its help doesn't list them."""
     known = {parameter.name for parameter in command.params}

@@ -18,7 +18,7 @@ import click
 from logist import __version__, event_log
 from logist.cli import command_log
 from logist.cli.commands.inbox import INBOX
-from logist.cli.lazy import CommandEntry, LazyGroup
+from logist.cli.lazy import CommandEntry, DefaultGroup, LazyGroup
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
 from logist.config.environment import Environment, replace_process, require_utf8
@@ -83,6 +83,7 @@ ROLE = {
     "validate": CommandEntry("commands.role.validate:validate", "Check role files."),
     "new": CommandEntry("commands.role.new:new", "Create a role file."),
     "set": CommandEntry("commands.role.set:set_", "Set a field of a role; comments are kept."),
+    "tools": CommandEntry("commands.role.tools:tools", "Ask a role's MCP servers for their tools."),
 }
 
 
@@ -115,9 +116,22 @@ BUDGET = {
 }
 
 
+SKILL = {
+    "install": CommandEntry(
+        "commands.skill.install:install", "Install the skill that tells agents how to use Logist."
+    ),
+}
 RUNS = {
     "list": CommandEntry("commands.runs.list:list_", "List the runs, the latest first."),
     "show": CommandEntry("commands.runs.show:show", "Show what a run did, and what its jobs wait for."),
+}
+
+
+ATTEST = {
+    "create": CommandEntry(
+        "commands.attest.create:create", "Write an attestation of a job; `create` may be left out."
+    ),
+    "verify": CommandEntry("commands.attest.verify:verify", "Verify an attestation."),
 }
 
 
@@ -153,6 +167,16 @@ def budget_group() -> None:
     """Show and change budgets: what all jobs of the project together may spend."""
 
 
+@click.group("skill", cls=LazyGroup, entries=SKILL)
+def skill_group() -> None:
+    """Tell other agents how to use Logist."""
+
+
+@click.group("attest", cls=DefaultGroup, entries=ATTEST, context_settings={"ignore_unknown_options": True})
+def attest_group() -> None:
+    """Attest how the work of a job was made: `logist attest JOB`, and verify attestations."""
+
+
 @click.group("runs", cls=LazyGroup, entries=RUNS)
 def runs_group() -> None:
     """Look at earlier runs of `logist run`: what each did, and why it ended."""
@@ -178,9 +202,18 @@ ROOT = {
     ),
     "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
     "gc": CommandEntry("commands.gc:gc", "Remove jobs that ended long ago, or only their files."),
+    "adopt": CommandEntry("commands.adopt:adopt", "Create jobs from sessions of other agent programs."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
+    "bisect": CommandEntry(
+        "commands.bisect:bisect", "Find the commit that made recorded jobs replay differently."
+    ),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
+    "otel": CommandEntry("commands.otel:otel", "Export recorded jobs as OpenTelemetry traces."),
+    "sarif": CommandEntry("commands.sarif:sarif", "Export findings of reviews and failed checks as SARIF."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
+    "skill": CommandEntry("main:skill_group", "Tell other agents how to use Logist."),
+    "attest": CommandEntry("main:attest_group", "Attest how the work of a job was made."),
+    "blame": CommandEntry("commands.blame:blame", "Show which interaction wrote the lines of a file."),
     "job": CommandEntry("main:job_group", "Work with one job."),
     "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),
     "workflow": CommandEntry(
@@ -194,7 +227,9 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "config": CONFIG,
     "budget": BUDGET,
     "runs": RUNS,
+    "skill": SKILL,
     "inbox": INBOX,
+    "attest": ATTEST,
 }
 
 

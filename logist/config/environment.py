@@ -178,6 +178,22 @@ class Environment:
         """Return the model to use instead of the configured one."""
         return self._get_value("LOGIST_MODEL")
 
+    def find_traces_endpoint(self) -> tuple[str, bool] | None:
+        """Return where spans are sent by the variables of OpenTelemetry, and whether that address has its path already."""
+        if complete := self._get_value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+            return complete, True
+        base = self._get_value("OTEL_EXPORTER_OTLP_ENDPOINT")
+        return (base, False) if base else None
+
+    def traces_headers(self) -> str | None:
+        """Return the headers that the receiver of spans wants, as one text: `name=value,name=value`."""
+        names = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+        return next(filter(None, map(self._get_value, names)), None)
+
+    def traceparent(self) -> str | None:
+        """Return the span of the program that calls Logist, in the form of W3C."""
+        return self._get_value("TRACEPARENT")
+
     def is_debugging(self) -> bool:
         """Whether an internal error shows its traceback (LOGIST_DEBUG)."""
         return self._get_value("LOGIST_DEBUG") is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,8 @@ class Trust:
     """The digest of the claims that the user trusts in this process only, from the environment."""
     templates: tuple[Claim, ...] = ()
     """The claims of the job templates of the project, as far as the digest needs them: they count only when one is used."""
+    same_values: Mapping[str, Any] = field(default_factory=dict)
+    """The keys that the project sets to the same value as without it: nothing to allow, but not removed either."""
 
     @property
     def powers(self) -> dict[str, Any]:
@@ -257,9 +259,17 @@ class Trust:
             # Templates are read only when one is used, and without one, no job is as it was.
             REMOVED: []
             if all(key.startswith(TEMPLATES) for key in claimed)
-            else [key for key in record if key not in claimed and not key.startswith(TEMPLATES)],
+            else [
+                key
+                for key, digest in record.items()
+                if key not in claimed and not key.startswith(TEMPLATES) and not self._is_kept(key, digest)
+            ],
         }
         return {reason: keys for reason, keys in by_reason.items() if keys}
+
+    def _is_kept(self, key: str, digest: str) -> bool:
+        """Whether the project still sets the value that the user allowed, and it is now also the user's own."""
+        return key in self.same_values and digest in ("", _compute_digest(self.same_values[key]))
 
     def _is_digest_trusted(self, powers: list[Claim]) -> bool:
         """Whether the user trusts the digest of everything that the project claims, and that includes these."""
@@ -307,33 +317,41 @@ def read_trust(
     `roles`: the roles from its own role files, each with its file. `trusted_digest`: that of LOGIST_TRUST; with it,
     `templates` are the claims of its job templates.
     """
-    claims = (*_find_config_claims(loaded), *_find_role_claims(loaded.settings, roles))
+    config_claims, same_values = _find_config_claims(loaded)
+    claims = (*config_claims, *_find_role_claims(loaded.settings, roles))
     merges = can_merge_automatically(loaded.settings)
-    return Trust(user_config_dir, home, claims, merges, trusted_digest, tuple(templates))
+    return Trust(user_config_dir, home, claims, merges, trusted_digest, tuple(templates), same_values)
 
 
-def _find_config_claims(loaded: LoadedSettings) -> Iterable[Claim]:
-    """Yield the keys that a file of the project sets to a different value than without the project."""
+def _find_config_claims(loaded: LoadedSettings) -> tuple[list[Claim], dict[str, Any]]:
+    """Return the keys that a file of the project sets to a different value than without the project, and those with the
+    same value.
+    """
+    claims: list[Claim] = []
+    same_values: dict[str, Any] = {}
     if loaded.project_files.isdisjoint(loaded.sources.values()):
-        return  # most projects set nothing, and looking at all settings takes 3 ms
+        return claims, same_values  # most projects set nothing, and looking at all settings takes 3 ms
     below = _collect_leaves(loaded.below.model_dump(mode="json"))
     limits_cost = any(limit.cost is not None for limit in loaded.below.budget.limits.values())
     for path, value in _collect_leaves(loaded.settings.model_dump(mode="json")).items():
         file = loaded.sources.get(".".join(path), "")
-        if file not in loaded.project_files or below.get(path, MISSING) == value:
+        if file not in loaded.project_files:
             continue
-        if not _is_harmless(path) or (limits_cost and _concerns_spending(path)):
-            yield Claim(path, value, file, _find_effect(path, value, loaded))
+        if below.get(path, MISSING) == value:
+            same_values[".".join(path)] = value
+        elif not _is_harmless(path) or (limits_cost and _concerns_spending(path)):
+            claims.append(Claim(path, value, file, _find_effect(path, value, loaded)))
+    return claims, same_values
 
 
 def _find_role_claims(settings: Settings, roles: Iterable[tuple[Role, Path]]) -> Iterable[Claim]:
     for role, file in roles:
         values = role.model_dump(mode="json", exclude_defaults=True)
-        for field, value in values.items():
-            has_harmless_model = field == "llm_model" and _is_harmless_model(value, settings)
-            if field not in HARMLESS_IN_ROLES and not has_harmless_model:
-                harmless = field == "agent" and _is_harmless_agent(value)
-                yield Claim((f"roles/{role.name}", field), value, str(file), None if harmless else Effect.RUN)
+        for name, value in values.items():
+            has_harmless_model = name == "llm_model" and _is_harmless_model(value, settings)
+            if name not in HARMLESS_IN_ROLES and not has_harmless_model:
+                harmless = name == "agent" and _is_harmless_agent(value)
+                yield Claim((f"roles/{role.name}", name), value, str(file), None if harmless else Effect.RUN)
 
 
 def find_template_claims(name: str, data: Mapping[str, Any], file: str) -> list[Claim]:

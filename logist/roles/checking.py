@@ -21,6 +21,7 @@ from logist.resources import load_schema
 from logist.roles.files import RoleEntry
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, RoleProblem
 from logist.roles.markdown import AGENT_PROMPT
+from logist.roles.tool_servers import find_server_faults
 
 MANDATORY = ("name", "description", "instructions", "llm_model")
 KEYS = (*Role.model_fields, "base")
@@ -69,7 +70,14 @@ def build_role(
             origins["llm_model"] = fallback.origin
     _require_mandatory(entry, data, errors_found, baseless=baseless)
     _check_fields(entry, data, lines, errors_found)
-    other_problems = [*_check_template(entry, own_fields.get("prompt_template")), *_find_unknown_keys(entry)]
+    if "mcp_servers" not in errors_found.fields:
+        for path, fault in find_server_faults(data.get("mcp_servers")):
+            errors_found.add_error(path, entry.invalid_error(f"`{path}` {fault}", path))
+    other_problems = [
+        *_check_template(entry, own_fields.get("prompt_template")),
+        *_find_unknown_keys(entry),
+        *_warn_about_servers(entry, data),
+    ]
     errors = [
         *map(error_to_problem, errors_found.errors),
         *(each for each in other_problems if each.severity == "error"),
@@ -301,6 +309,25 @@ def _find_unknown_keys(entry: RoleEntry) -> Iterator[RoleProblem]:
                 f"{entry.path}:{entry.lines.get(key, 1)}",
                 hint,
             )
+
+
+def _warn_about_servers(entry: RoleEntry, data: dict[str, Any]) -> Iterator[RoleProblem]:
+    """Yield the MCP servers that have no effect."""
+    servers, permissions = entry.data.get("mcp_servers"), data.get(_PERMISSIONS)
+    if not isinstance(servers, dict):
+        return
+    if isinstance(permissions, dict) and not permissions.get("can_execute_commands"):
+        message = "`mcp_servers` has no effect: a server is a program, and the role may not run programs"
+        where = f"{entry.path}:{entry.find_line('mcp_servers')}"
+        yield RoleProblem(
+            "warning", entry.add_label(message), where, "add execute_commands to its permissions"
+        )
+    for name, server in servers.items():
+        if isinstance(server, dict) and not server.get("tools"):
+            path = f"mcp_servers.{name}"
+            message = entry.add_label(f"`{path}` has no tools, so no model is offered any")
+            fix = f"logist role tools {entry.name}"
+            yield RoleProblem("warning", message, f"{entry.path}:{entry.find_line(path)}", fix)
 
 
 def make_fallback(worker: LoadedRole) -> Fallback:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,24 +15,33 @@ import pytest
 from referencing import Registry, Resource
 
 from logist.cli.commands.inbox import INBOX
-from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
+from logist.cli.main import ATTEST, BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, SKILL, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.resources import find_resource
 from logist.store.ledger import Ledger
 from tests import support
 from tests.cli.desk import Desk, answer, command
+from tests.tool_server import write_noter
 
+SESSIONS = support.ROOT / "fixtures" / "sessions"
+ADOPTED = "claude-" + next((SESSIONS / "claude" / "edit").rglob("*.jsonl")).stem
 SHARED = {"envelope", "shapes"}
 BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
-    *(name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "workflow")),
+    *(
+        name
+        for name in ROOT
+        if name not in ("attest", "budget", "config", "job", "role", "runs", "skill", "workflow")
+    ),
     *(f"budget {name}" for name in BUDGET),
     *(f"config {name}" for name in CONFIG),
     *(f"inbox {name}" for name in INBOX),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
     *(f"runs {name}" for name in RUNS),
+    *(f"skill {name}" for name in SKILL),
+    *(f"attest {name}" for name in ATTEST),
     *(f"workflow {name}" for name in WORKFLOW),
 )
 
@@ -55,6 +66,22 @@ def test_every_command_has_a_schema_and_every_schema_a_command() -> None:
 
 def pending(desk: Desk) -> None:
     desk.create("j1", "--title", "Größe")
+
+
+def in_git(desk: Desk) -> None:
+    past = {"GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"}
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "First"]):
+        subprocess.run(
+            ["git", "-c", "user.name=ada", "-c", "user.email=ada@localhost", *arguments],
+            cwd=desk.place,
+            env=os.environ | past,
+            check=True,
+        )
+    pending(desk)
+
+
+def adopted(desk: Desk) -> None:
+    desk("adopt", str(SESSIONS / "claude" / "edit"))
 
 
 def batch(desk: Desk) -> None:
@@ -168,6 +195,12 @@ def untrusted(desk: Desk) -> None:
     desk.settings("sandbox: {mode: required}\n")
 
 
+def with_tool_server(desk: Desk) -> None:
+    pending(desk)
+    write_noter(desk.home)
+    assert desk("trust", "--yes").code == 0
+
+
 WORKFLOW_FILE = """\
 name: Letter
 description: From a draft to the post
@@ -222,6 +255,8 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("init", pending, ["--model", "ollama/llama3"], 0),
     ("role set", pending, ["Worker", "llm_model", "ollama/llama3"], 0),
     ("role set", pending, ["Nobody", "llm_model", "ollama/llama3"], 2),
+    ("role tools", with_tool_server, ["Noter"], 0),
+    ("role tools", pending, ["Worker"], 2),
     ("trust", pending, [], 0),
     ("trust", untrusted, [], 8),
     ("trust", untrusted, ["--yes"], 0),
@@ -261,9 +296,19 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("schema", pending, ["nope"], 2),
     ("completion", pending, ["zsh"], 0),
     ("completion", pending, ["csh"], 2),
+    ("attest create", stuck, ["j1"], 0),
+    ("attest create", pending, ["nothing"], 2),
+    ("attest verify", pending, ["nothing"], 2),
+    ("blame", pending, ["nothing"], 2),
     ("stats", stuck, [], 0),
     ("stats", torn, ["--by", "day", "--by", "job"], 10),
     ("stats", pending, ["nowhere"], 2),
+    ("sarif", stuck, ["--output", "log.sarif"], 0),
+    ("sarif", torn, ["--output", "log.sarif"], 10),
+    ("sarif", pending, [], 2),
+    ("otel", stuck, ["--output", "spans.jsonl"], 0),
+    ("otel", torn, ["--output", "spans.jsonl"], 10),
+    ("otel", pending, ["--output", "spans.jsonl", "--endpoint", "http://127.0.0.1:1"], 2),
     ("whatif", stuck, ["--set", "limits.attempts=1", "--set", "review=off"], 0),
     ("whatif", approved, ["--set", "limits.cost=0", "--expect", "same"], 9),
     ("whatif", torn, ["--set", "limits.attempts=1"], 10),
@@ -359,6 +404,10 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job fork", stuck, ["j1", "--at", "9"], 2),
     ("job import", stuck, [".logist/jobs/j1", "--id", "j2"], 0),
     ("job import", torn, [".logist/jobs/j1"], 10),
+    ("adopt", pending, [str(SESSIONS / "claude" / "edit")], 0),
+    ("adopt", pending, [".logist/jobs/j1/jobHistory.json"], 10),
+    ("whatif", adopted, ["--permissions", "Worker:read_files"], 0),
+    ("job show", adopted, [f"--job={ADOPTED}"], 0),
     ("job rerun", torn, ["nope"], 2),
     ("job history", stuck, ["j1"], 0),
     ("job history", stuck, ["j1", "--raw", "3"], 0),
@@ -367,6 +416,10 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job history", stuck, ["j1", "--with", "j1"], 0),
     ("job history", stuck, ["j1", "--diff", "2", "3", "--with", "j1"], 0),
     ("job history", torn, ["j1"], 10),
+    ("skill install", pending, ["--yes"], 0),
+    ("skill install", pending, ["--claude"], 8),
+    ("bisect", in_git, [], 0),
+    ("bisect", stuck, [], 2),
     ("replay", stuck, [], 0),
     ("replay", torn, ["--prompts", "fail"], 10),
     ("replay", pending, ["nowhere"], 2),

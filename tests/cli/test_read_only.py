@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.main import BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, WORKFLOW
+from logist.cli.main import ATTEST, BUDGET, CONFIG, JOB, ROLE, ROOT, RUNS, SKILL, WORKFLOW
 from logist.core.money.budgets import BookedCall, Cost
 from logist.store.ledger import Ledger
 from tests.torture.lab import World, command, paid_server
@@ -31,6 +31,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job poststep": [["j", "--response-string", command(), "--dry-run"]],
     "job preview": [["j"], ["j", "--json"], ["j", "--why", "--role", "fix", "--file", "x"]],
     "job replay": [["j"]],
+    "bisect": [[]],
     "replay": [[], ["--jsonl", "--prompts", "accept"]],
     "job show": [["j"]],
     "job tail": [["j"]],
@@ -39,7 +40,15 @@ LOOKS: dict[str, list[list[str]]] = {
     "job du": [[], ["j"]],
     "job open": [["j"]],
     "stats": [[]],
-    "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
+    "blame": [["j.json"]],
+    "otel": [[]],
+    "sarif": [[]],
+    "whatif": [
+        ["--permissions", "Worker:read_files"],
+        ["--set", "limits.attempts=1"],
+        ["--set", "review=off", "--jsonl"],
+    ],
+    "attest verify": [["j.json"]],
     "inbox": [[], ["--json"], ["--snoozed"]],
     "budget show": [[]],
     "budget history": [["--by", "job"]],
@@ -59,7 +68,17 @@ LOOKS: dict[str, list[list[str]]] = {
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
-    *("init", "demo", "run", "budget set", "config set", "config unset"),
+    *(
+        "adopt",
+        "attest create",
+        "init",
+        "demo",
+        "run",
+        "budget set",
+        "config set",
+        "config unset",
+        "skill install",
+    ),
     *(
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
@@ -67,7 +86,7 @@ CHANGES = {
     *("job export", "job fork", "job import", "job merge", "job update", "job role"),
     "gc",
     *("job pack", "job unpack", "job scrub", "job delete"),
-    *("role new", "role set"),
+    *("role new", "role set", "role tools"),
     "mcp",
     "serve",
     "trust",
@@ -119,6 +138,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     (world.home / "workflows" / "w.mmd").write_text("graph TD\nA[Do it] --> B(See it)\n", "utf-8")
     (world.folder / "workspace" / "a.txt").write_text("a", "utf-8")
     assert world.run("job", "step", "j").code == 0
+    assert world.run("attest", "j", "--output", "j.json").code == 0
     shutil.copytree(world.folder, world.jobs / "half", symlinks=True)
     (world.jobs / "half" / "state.json").unlink()
     (world.jobs / "half" / "job.yaml").write_text("prompt: Do it.\n", "utf-8")
@@ -146,7 +166,11 @@ def _is_a_trial(call: Call, world: World) -> bool:
 
 
 def test_every_command_looks_or_changes() -> None:
-    groups = [name for name in ROOT if name not in ("budget", "config", "job", "role", "runs", "workflow")]
+    groups = [
+        name
+        for name in ROOT
+        if name not in ("attest", "budget", "config", "job", "role", "runs", "skill", "workflow")
+    ]
     every = {
         *groups,
         *(f"budget {name}" for name in BUDGET),
@@ -154,6 +178,8 @@ def test_every_command_looks_or_changes() -> None:
         *(f"job {name}" for name in JOB),
         *(f"role {name}" for name in ROLE),
         *(f"runs {name}" for name in RUNS),
+        *(f"skill {name}" for name in SKILL),
+        *(f"attest {name}" for name in ATTEST),
     }
     every |= {f"workflow {name}" for name in WORKFLOW}
     assert set(LOOKS) | CHANGES == every

@@ -105,6 +105,23 @@ def test_the_users_own_config_may_show_them(desk: Desk, user: dict[str, str], gi
     assert support.git(desk.jobs / "j1" / "workspace", "log", "--format=%s") == "second\nfirst\n"
 
 
+def test_what_the_user_now_sets_too_is_not_removed(desk: Desk, user: dict[str, str], git_repo: Path) -> None:
+    """Nothing that was allowed has changed, wherever the value comes from."""
+    create = ["job", "create", "--prompt", "x", "--repo", str(git_repo), "--id"]
+    desk.create()
+    desk.settings("workspace: {history: full}\non_stuck: touch told\n")
+    assert desk("trust", "--yes", env=user).code == 0
+    folder = Path(user["XDG_CONFIG_HOME"]) / "logist"
+    (folder / "config.yaml").write_text("workspace: {history: full}\n", "utf-8")
+    assert desk(*create, "j2", env=user).code == 0
+    assert desk("job", "step", "j2", env=user).code == 0
+    desk.settings("on_stuck: touch told\n")
+    assert "`workspace.history` was removed" in desk("job", "step", "j1", env=user).err
+    (folder / "config.yaml").write_text("workspace: {history: shallow}\n", "utf-8")
+    desk.settings("workspace: {history: shallow}\non_stuck: touch told\n")
+    assert desk("job", "step", "j1", env=user).code == 5
+
+
 def test_a_model_on_this_machine_needs_none(desk: Desk, user: dict[str, str]) -> None:
     desk.settings(
         "models: {mine: {provider_model: openai/x, endpoint: 'http://127.0.0.1:9/v1', api_key_env: K}}\n"
@@ -491,7 +508,7 @@ def test_each_setting_is_judged() -> None:
     }
     harmless = {".".join(path).removesuffix(".*") for path in trust.HARMLESS}
     assert set(list_known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}
-    roles = {"agent", "network", "llm_model", "later_attempts"}
+    roles = {"agent", "network", "llm_model", "later_attempts", "mcp_servers"}
     assert set(Role.model_fields) == roles | trust.HARMLESS_IN_ROLES
 
 

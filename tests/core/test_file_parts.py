@@ -374,6 +374,18 @@ def test_of_a_very_long_definition_the_beginning_or_the_matches_are_shown() -> N
     assert len(shown) < 2 + file_parts.BEFORE + 1 + file_parts.AFTER
 
 
+def test_matches_that_are_close_are_shown_together_and_others_apart() -> None:
+    text = "x\n" * 9 + "charge\n" + "x\n" * 5 + "charge\n" + "x\n" * 19 + "charge\n" + "x\n" * 99
+    shown = get_lines(show_file(text, matches("Charge"), 4_000).text)
+    before, after = file_parts.BEFORE, file_parts.AFTER
+    assert [*shown] == [*range(10 - before, 16 + after + 1), *range(36 - before, 36 + after + 1)]
+
+
+def test_of_many_matches_as_many_are_shown_as_there_is_room_for() -> None:
+    shown = show_file("charge\n" * 900, matches("Charge"), 4_000).text
+    assert len(shown) > 3_000
+
+
 def test_scraps_of_only_a_few_definitions_are_shown() -> None:
     text = "".join(define(f"f{number}", "charge()", length=70) for number in range(9))
     shown = get_lines(show_file(text, matches("Charge"), 900).text)

@@ -202,6 +202,14 @@ def test_of_deep_settings_the_names_are_shown() -> None:
     assert "\ncompile.targets.linux: arch, strip\n" in excerpt("deno.json", text)
 
 
+@pytest.mark.parametrize("length", range(4, 24))
+def test_the_room_that_is_left_is_filled(length: int) -> None:
+    """With the last lines of a file that begins there, up to the last byte."""
+    files = choose_key_files(f"{number}.csproj" for number in range(MOST_FILES))
+    shown = format_key_files((file, f"<{file.path}/>\n" + f"{'x' * length}\n" * 400) for file in files)
+    assert MAX_BYTES - 60 < len(shown.encode()) <= MAX_BYTES
+
+
 def test_key_files_are_few() -> None:
     assert len(choose_key_files([f"{number}.csproj" for number in range(MOST_FILES + 1)])) == MOST_FILES
 

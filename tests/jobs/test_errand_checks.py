@@ -15,14 +15,14 @@ import pytest
 
 from logist.agents import sandbox
 from logist.agents.remote import worker as work
-from logist.agents.remote.cluster import Worker
+from logist.agents.remote.cluster import Worker, WorkerLost
 from logist.agents.remote.threads import ThreadCluster
 from logist.agents.sandbox import running
 from logist.config.environment import Environment
 from logist.core.model import Kind, Status
 from logist.errors import ProviderError, SetupFailed, Stopped
 from logist.jobs.base.worker_pool import WorkerPool
-from logist.jobs.setup import worker_commands
+from logist.jobs.setup import remote_commands, worker_commands
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_checking import PASSES, WAYS, WORK, checked, only, result
@@ -270,6 +270,23 @@ def test_a_worker_of_another_version_runs_nothing(away: MakeBench, monkeypatch: 
     b.create()
     with pytest.raises(ProviderError, match=r"has Logist 0\.0\.1, and this machine "):
         b.step()
+
+
+def test_after_the_last_worker_is_lost_nobody_waits_for_another(
+    away: MakeBench, cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(spool: str | None = None) -> Json:
+        raise WorkerLost("it is gone")
+
+    monkeypatch.setattr(work, "describe_machine", lose)
+    waits: list[str] = []
+    monkeypatch.setattr(remote_commands, "_wait_for_fit", lambda session, pool, kind: waits.append(kind))
+    cluster.add_worker()
+    b = away([WORK], only(command="true"))
+    b.create()
+    with pytest.raises(ProviderError, match=r"no worker has run the commands of j: .*it is gone"):
+        b.step()
+    assert len(waits) == remote_commands.MOST_TRIES - 1
 
 
 def test_a_check_that_would_run_the_checkout_of_the_user_is_not_run(

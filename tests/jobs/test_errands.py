@@ -50,6 +50,7 @@ from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_gate import COST, SAYS, made, microcents, sums, total, workspace
 from tests.jobs.test_paid import KEY, paid, waiting_for
+from tests.jobs.test_tool_servers import with_server
 from tests.jobs.test_working import USAGE, call, role, turn
 from tests.loopback import Loopback
 
@@ -231,6 +232,7 @@ def test_a_lost_scheduler_leaves_the_job_as_it_is_and_another_one_collects(
         step: Future[CommandResult] = begin(b.step)
         server.wait_for(1)
         worker = at_work(b).worker
+        assert f"Worker works on {worker}" in b.said
         cluster.lose_scheduler()
         with pytest.raises(SchedulerLost, match=f"the agent of j may still be at work on {worker}") as lost:
             step.result()
@@ -871,6 +873,35 @@ def test_a_machine_keeps_no_old_names_and_copies(tmp_path: Path) -> None:
     assert [each.exists() for each in mirrors] == [True, False]
 
 
+def test_a_machine_keeps_setups_as_long_as_they_are_used(tmp_path: Path) -> None:
+    place = Spool.open(str(tmp_path / "machine"))
+    used, unused = (place.use_setups(letter * 32) for letter in "ab")
+    for each in (used, unused):
+        (each / ".setup").mkdir()
+        os.utime(each, (0, 0))
+    place.use_setups("a" * 32)
+    (place.path / "setups" / ".half-removed" / "x").mkdir(parents=True)
+    place.remove_old()
+    assert os.listdir(place.path / "setups") == [used.name]
+    with pytest.raises(Damaged, match="invalid project"):
+        place.use_setups("../b")
+
+
+def test_one_unreadable_record_stops_no_task(tmp_path: Path) -> None:
+    place = Spool.open(str(tmp_path / "machine"))
+    damaged, old = "0" * 32, "1" * 32
+    place.begin_task(damaged, {"job": "j"})
+    (place.find_task(damaged) / "task.json").write_text("{")
+    place.fence_task(old)
+    mirror = place.find_mirror("a" * 32, "j")
+    mirror.mkdir(parents=True)
+    for each in (mirror, place.find_task(old)):
+        os.utime(each, (0, 0))
+    place.remove_old()
+    assert [*place.list_tickets()] == [damaged]
+    assert mirror.exists()  # it may belong to the task whose record is damaged
+
+
 def test_a_canceled_job_books_its_answer_when_it_arrives(bench: MakeBench, cluster: ThreadCluster) -> None:
     gate, slow = closed()
     with Loopback(slow) as server:
@@ -1071,3 +1102,33 @@ def test_a_program_that_has_used_up_its_part_of_a_budget_keeps_its_work_and_wait
     assert (workspace(b) / "made.txt").exists()
     assert total(b) == 3 * COST == sums(b).spent.microcents
     require_same(b)
+
+
+def test_a_server_of_a_role_runs_on_the_worker(
+    bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
+) -> None:
+    place = tmp_path / "servers"
+    answer = {"text": command(), "usage": USAGE}
+    with Loopback(turn(call("notes__lookup", word="gull")), answer) as server:
+        b = away(paid(bench(), server.url, sandbox={"readable": [str(place)]}), cluster)
+        with_server(b, place)
+        b.create()
+        b.step()
+    assert b.history()[-1].response.tools == {"notes__lookup": 1}
+    assert b.history()[-1].response.tools_failed is None
+    assert (workspace(b) / "looked-up.txt").read_text() == "gull\n"
+
+
+def test_a_machine_without_the_server_of_a_role_is_named(
+    bench: MakeBench, cluster: ThreadCluster, tmp_path: Path
+) -> None:
+    with Loopback({"text": command(), "usage": USAGE}) as server:
+        b = away(paid(bench(), server.url), cluster)
+        with_server(b, tmp_path / "servers", program="no-such-server")
+        b.create()
+        words = (
+            "has no program no-such-server, which the MCP server notes of the role Worker needs; install it"
+        )
+        with pytest.raises(ProviderError, match=words):
+            b.step()
+        assert not server.requests

@@ -441,6 +441,22 @@ def test_the_best_file_does_not_take_all_the_room(root: Path) -> None:
     assert room - 600 < len(best.file.text or "") <= room
 
 
+def test_a_file_takes_half_of_the_room_that_is_left(root: Path) -> None:
+    for name in "abcd":
+        text = "".join(f"def {name}{n}():\n    return {MARK}\n" for n in range(2_500))
+        write(root, f"{name}.py", text=text)
+    best, *others = (len(each.file.text or "") for each in relevant(root, MARK, max_total_bytes=80_000))
+    assert others == pytest.approx([20_000, 10_000, 5_000], abs=1_500)
+    assert best > 40_000  # it also gets what is left at the end
+
+
+def test_files_that_are_not_text_take_no_place_in_the_list(root: Path) -> None:
+    for number in range(20):
+        (root / f"{MARK}{number}.txt").write_bytes(b"\xe9")
+    write(root, "a.txt", "b.txt")
+    assert paths(root, MARK, limit=2) == ["a.txt", "b.txt"]
+
+
 def test_room_that_is_left_completes_files(root: Path) -> None:
     write(root, f"{MARK}.py", text=f"{MARK}\n" + "x\n" * 1_000)
     (only,) = relevant(root, MARK, max_total_bytes=2_100)

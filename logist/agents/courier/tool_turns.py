@@ -11,7 +11,7 @@ from logist.agents.courier.follow_ups import FollowUp, read_follow_ups
 from logist.agents.protocol import Ask, Sending, ToolTurn, build_conversation
 from logist.core.model import ErrorKind, JsonObject, Reply, Usage
 from logist.core.money import money
-from logist.core.permissions.tools import TOOLS, to_function_schema
+from logist.core.permissions.tools import to_function_schema
 from logist.quick_dataclass import dataclass
 from logist.store import Exchange
 
@@ -42,7 +42,9 @@ def plan_next_exchange(
     `spent`: the cost of the exchanges so far, in microcents. `room`: what is left of the limits that the job
     shares with other jobs, for all exchanges of this ask; None if it shares none.
     """
-    tools: list[JsonObject] = [to_function_schema(TOOLS[name]) for name in ask.work.tools]
+    tools: list[JsonObject] = [
+        to_function_schema(tool) for name in ask.work.tools if (tool := ask.work.find_tool(name))
+    ]
     has_turns_left = len(turns) + 1 < ask.work.rules.max_turns
     may_call = has_turns_left and form is None
     messages = build_conversation(ask, turns, last=bool(turns) and not has_turns_left)

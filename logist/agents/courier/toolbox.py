@@ -11,7 +11,6 @@ from logist.agents.courier.ask_files import Ending
 from logist.agents.protocol import Ask, ToolTurn
 from logist.agents.workplace import Workplace
 from logist.core.model import Call, JsonObject
-from logist.core.permissions.tools import TOOLS
 from logist.quick_dataclass import dataclass
 
 INTERRUPTED = (
@@ -59,7 +58,7 @@ class Toolbox:
             if reason := _explain_not_run(work, deadline):
                 work["results"] = [*work["results"], _make_result(call, reason, error=True)]
                 continue
-            if call.name in tools.CHANGING:
+            if tools.may_change(call.name):
                 save(work | {"running": call.id})
             work = self._run_call(call, work, deadline, stopped)
             save(work)
@@ -97,6 +96,8 @@ class Toolbox:
             scratch=self.place.scratch,
             marker=work.marker,
             redact=self.redact,
+            mcp_servers=work.mcp_servers,
+            confine_server=lambda: self.place.confine_server(work),
         )
 
 
@@ -116,7 +117,7 @@ def end_for_unknown_tools(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | N
     count = 0
     for turn in reversed(turns):
         names = [call.name for call in reversed(turn.calls)]
-        unknown = list(takewhile(lambda name: name not in TOOLS, names))
+        unknown = list(takewhile(lambda name: ask.work.find_tool(name) is None, names))
         answers += bool(unknown)
         count += len(unknown)
         if len(unknown) < len(names):

@@ -170,11 +170,39 @@ class Spool:
         for name in os.listdir(tasks):
             if not (_is_younger(tasks / name, now - KEPT_SECONDS) or (tasks / name / TASK).exists()):
                 removal.remove_directory(tasks / name)
+        for setup in (self.path / "setups").glob("*"):
+            if setup.name.startswith("."):  # a process was killed while it removed it
+                removal.remove_directory(setup)
+            else:
+                self._remove_old_setup(setup, now)
         # A copy of a job may have the only record of what a task has done until that has a result.
-        jobs = {(self.read_task(ticket) or {}).get("job") for ticket in self.list_tickets()}
+        try:
+            jobs = {(self.read_task(ticket) or {}).get("job") for ticket in self.list_tickets()}
+        except (
+            Damaged
+        ):  # it doesn't say which copy it needs, so all stay; the task that comes next must not fail
+            return
         for mirror in (self.path / "mirrors").glob("*/*"):
             if not (mirror.name in jobs or _is_younger(mirror, now - KEPT_SECONDS)):
                 removal.remove_directory(mirror)
+
+    def use_setups(self, project: str) -> Path:
+        """Return the directory for what the setups of a project have made; from now on, it counts as just used."""
+        if not _KEY.fullmatch(project):
+            raise Damaged("a task has an invalid project", where=str(self.path), fix=UPDATE)
+        folder = self.path / "setups" / project
+        with files.lock_directory(self.path), files.convert_os_errors(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.utime(folder)
+        return folder
+
+    def _remove_old_setup(self, folder: Path, now: float) -> None:
+        with files.lock_directory(self.path):  # a task that begins to use it makes it young, under this lock
+            if _is_younger(folder, now - KEPT_SECONDS):
+                return
+            removed = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
+            os.rename(folder, removed)
+        removal.remove_directory(removed)
 
 
 def make_name(place: Path) -> str:

@@ -263,6 +263,10 @@ def find_obstacle(task: JsonObject, place: Spool) -> str:
             return f"{here}: {error.message}"
         if not _has_program(program):
             return f"{here} has no program {program}; install it there, in the PATH of its worker"
+    for name, server in ask.work.mcp_servers.items():
+        if not _has_program(server.command[0]):
+            needed = f"{server.command[0]}, which the MCP server {name} of the role {ask.role} needs"
+            return f"{here} has no program {needed}; install it there, in the PATH of its worker"
     return ""
 
 

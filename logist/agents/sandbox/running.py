@@ -25,7 +25,7 @@ from logist.agents.sandbox.confinement import (
 )
 from logist.agents.sandbox.probing import detect_sandbox, require_linux
 from logist.agents.sandbox.started import Started
-from logist.agents.sandbox.streams import Streams, create_output_file
+from logist.agents.sandbox.streams import Dialogue, Streams, create_output_file
 from logist.agents.sandbox.watching import Watch
 from logist.errors import InvalidFile, LogistError, Refused
 from logist.quick_dataclass import dataclass
@@ -62,12 +62,13 @@ def run_program(
     idle_seconds: float | None = None,
     marker: str,
     stop: Callable[[], bool],
+    dialogue: Dialogue | None = None,
 ) -> ProgramEnd:
     """Run `argv` in the workspace until it ends, or is ended; return when none of its processes is left.
 
     Its output is written to two new files that only their owner can read. It gets SIGTERM twice and then SIGKILL
     at the deadline, after `idle_seconds` without output, if `stop()` returns True (checked many times a second),
-    or if it exceeds a limit. `marker` is added to its environment. Only one thread at a time may call this.
+    or if it exceeds a limit. `marker` is added to its environment. `dialogue`: writes to its standard input, after `stdin`. Only one thread at a time may call this.
     Raises InvalidFile if the program does not exist or can't be started, Refused if a sandbox is required and
     none works.
     """
@@ -82,7 +83,7 @@ def run_program(
         confinement.output_bytes,
         confinement.tail_bytes,
     )
-    with Streams(stdin, files, room, tail=tail) as streams:
+    with Streams(stdin, files, room, tail=tail, dialogue=dialogue) as streams:
         started = _start_program(sandbox, argv, executable, confinement, marker, streams)
         running = _ProgramRun(started, streams, confinement, deadline_seconds, idle_seconds, stop)
         try:

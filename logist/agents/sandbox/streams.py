@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from logist.quick_dataclass import dataclass
 from logist.store.files import write_all
@@ -25,6 +25,18 @@ def create_output_file(path: Path) -> int:
     """Create an empty file that only its owner can read; return its descriptor."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)
+
+
+class Dialogue(Protocol):
+    """The other side of a program that answers line by line."""
+
+    def read_output(self, data: bytes) -> bytes:
+        """Take a piece of the program's standard output; return what to send to it."""
+        ...
+
+    def is_over(self) -> bool:
+        """Whether nothing more will be sent, so that the program's input is closed."""
+        ...
 
 
 @dataclass
@@ -42,6 +54,8 @@ class Streams:
     heard: int = 0
     """The number of bytes received, kept or not."""
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    dialogue: Dialogue | None = None
+    """If set, writes to the program after each piece of its output."""
     _input: IO[bytes] | None = None
     _fed: int = 0
     _outputs: dict[int, int] = field(default_factory=dict)
@@ -115,8 +129,19 @@ class Streams:
             self._fed = len(self.stdin)
         if self._fed == len(self.stdin):
             self.selector.unregister(self._input)
-            self._input.close()
-            self._input = None
+            if self.dialogue is None or self.dialogue.is_over():
+                self._input.close()
+                self._input = None
+
+    def _answer_output(self, data: bytes) -> None:
+        assert self.dialogue is not None
+        more = self.dialogue.read_output(data)
+        if self._input is None:
+            return
+        self.stdin, self._fed = self.stdin[self._fed :] + more, 0
+        is_watched = self._input.fileno() in self.selector.get_map()
+        if not is_watched and (more or self.dialogue.is_over()):
+            self.selector.register(self._input, selectors.EVENT_WRITE)
 
     def _read_output(self, number: int) -> bool:
         """Read one piece of output; return whether there may be more."""
@@ -129,6 +154,8 @@ class Streams:
             del self._outputs[number]
             return False
         self.heard += len(data)
+        if self.dialogue is not None and self._outputs[number] == self.files[0]:
+            self._answer_output(data)
         if self.tail is not None:
             self._keep_end(self._outputs[number], data, self.tail)
             return True

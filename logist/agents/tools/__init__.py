@@ -2,7 +2,7 @@
 files outside of the workspace are never opened.
 """
 
-from logist.agents.tools.calling import CHANGING, run_tool
+from logist.agents.tools.calling import CHANGING, may_change, run_tool
 from logist.agents.tools.context import Context, ToolOutcome
 
-__all__ = ["CHANGING", "Context", "ToolOutcome", "run_tool"]
+__all__ = ["CHANGING", "Context", "ToolOutcome", "may_change", "run_tool"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from logist.agents import sandbox
 from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.config.working import ToolRules
-from logist.core.model import Permission, Permissions, Refusal
+from logist.core.model import Permission, Permissions, Refusal, ToolServer
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.quick_dataclass import dataclass
 
@@ -53,6 +54,9 @@ class Context:
     marker: str
     """The marker of the processes of this job."""
     redact: Callable[[str], tuple[str, int]]
+    mcp_servers: Mapping[str, ToolServer] = field(default_factory=dict)
+    confine_server: Callable[[], Confinement] | None = None
+    """Returns what an MCP server may access; None: what a command may access."""
     caches: frozenset[str] = frozenset(DEFAULT_CACHES)
     """Directories that are listed but not entered."""
     run: Callable[..., ProgramEnd] = sandbox.run_program

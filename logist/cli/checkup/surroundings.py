@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logist.cli import context
 from logist.cli.current_job import get_current_directory
 from logist.cli.show import render
 from logist.config.environment import Environment, require_utf8
@@ -12,18 +11,20 @@ from logist.config.settings import Settings, load_settings, load_user_settings
 from logist.config.trust import Trust
 from logist.errors import LogistError
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.project_opening import create_clock
+from logist.jobs.base.project_opening import create_clock, load_known_roles
 from logist.resources import find_resource
 from logist.roles import Roles, load_roles
 
 
-def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool = False) -> ProjectContext:
-    """Return the project of the current directory, with default settings if its config is invalid.
+def surroundings(
+    environment: Environment, jobs_dir: str | None, *, strict: bool = False, directory: Path | None = None
+) -> ProjectContext:
+    """Return the project of the directory (default: the current one), with default settings if its config is invalid.
 
     With `strict`, raises InvalidFile for an invalid config. The project needs no trust, because no program of its
     config is started.
     """
-    cwd = Path(get_current_directory())
+    cwd = directory or Path(get_current_directory())
     jobs = require_utf8(
         environment.jobs_dir_name(jobs_dir, str(cwd)), "the jobs directory", "choose another with --jobs-dir"
     )
@@ -32,7 +33,7 @@ def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool
         home=home,
         jobs_dir=Path(jobs),
         settings=_settings(environment, home, strict=strict),
-        roles=_roles(environment, strict=strict),
+        roles=_roles(environment, cwd, strict=strict),
         environment=environment,
         clock=create_clock(),
         steward=environment.user_name(),
@@ -54,9 +55,9 @@ def _settings(environment: Environment, home: Path, *, strict: bool) -> Settings
         return Settings()
 
 
-def _roles(environment: Environment, *, strict: bool) -> Roles:
+def _roles(environment: Environment, cwd: Path, *, strict: bool) -> Roles:
     try:
-        return context.load_known_roles(environment)
+        return load_known_roles(environment, cwd)
     except LogistError:
         if strict:
             raise

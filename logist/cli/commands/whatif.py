@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """Maximum number of notes in the text output; --json has all."""
+SHOWN_CALLS = 20
+"""Maximum number of refused tool calls for each job in the text output."""
+LONGEST_CALL = 100
+"""Maximum characters of the arguments of a call in the text output."""
 
 
 @click.command("whatif")
@@ -88,6 +92,9 @@ def whatif(
     Shows which jobs would have ended differently, and what that saves or costs. PATH is a job directory, a
     history file, a folder that contains them, or a glob; by default, all jobs of the project.
 
+    With --permissions or --role-file, it also lists the recorded tool calls that the permissions would have
+    refused, such as those of jobs from 'logist adopt'.
+
     The recorded answers and decisions are used again. If one is missing, the replay of the job ends there; the
     minimum number of additional calls is counted. It is unknown whether the recorded calls after that point
     would have been made: they are listed as undetermined. Exit code 10 if a history is damaged; the other
@@ -111,7 +118,7 @@ def whatif(
                 render.print_json(_build_row(tried))
             elif as_json:
                 rows.append(_build_row(tried))
-            if tried.elsewhere or tried.error:
+            if tried.elsewhere or tried.error or (tried.run and tried.run.refused_calls):
                 kept.append(tried)
             progress.count_history()
     finally:
@@ -173,6 +180,7 @@ def _build_output(
     if strict and unused:
         code = code or UsageError.exit_code
     lines = [line for tried in elsewhere for line in _format_job(tried)]
+    lines += [line for tried in kept for line in _format_refused_calls(tried)]
     return Output(data, [*lines, _format_summary(total)], tuple(diagnostics), code)
 
 
@@ -199,6 +207,21 @@ def _format_job(tried: Tried) -> Iterator[Line]:
         yield f"    {trial_run.reason}"
 
 
+def _format_refused_calls(tried: Tried) -> Iterator[Line]:
+    """Yield the recorded tool calls that the permissions would have refused."""
+    calls = tried.run.refused_calls if tried.run else ()
+    if not calls:
+        return
+    count = sum(call.count for call in calls)
+    yield (StyledText(tried.name, "bold"), f": {format_count(count, 'tool call')} would have been refused")
+    for call in calls[:SHOWN_CALLS]:
+        times = f" ({call.count} times)" if call.count > 1 else ""
+        what = f" {' '.join(call.call[:LONGEST_CALL].split())}" if call.call else ""
+        yield f"    #{call.sequence} {call.tool}{what}{times}: lacks {', '.join(call.missing)}"
+    if len(calls) > SHOWN_CALLS:
+        yield f"    and {format_count(len(calls) - SHOWN_CALLS, 'more call')} (see --json)"
+
+
 def _is_spending(spent: WhatIfSpending) -> bool:
     return bool(spent.calls or spent.microcents)
 
@@ -211,6 +234,9 @@ def _format_summary(total: Total) -> str:
     """Return the totals on one line."""
     parts = [
         f"{format_count(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended differently",
+        f"{format_count(total.refused_calls, 'tool call')} would have been refused"
+        if total.refused_calls
+        else "",
         f"{total.damaged} can't be read" if total.damaged else "",
         f"{total.another_way} would have reached the same result in a different way"
         if total.another_way
@@ -278,6 +304,7 @@ def _build_row(tried: Tried) -> dict[str, Any]:
         "broken_off": trial_run.broken_off if trial_run else False,
         "differs_anyway": tried.differs_anyway,
         "notes": list(trial_run.notes) if trial_run else [],
+        "refused_calls": [asdict(call) for call in trial_run.refused_calls] if trial_run else [],
         "error": Diagnostic.from_error(error)._asdict() if error else None,
     }
 

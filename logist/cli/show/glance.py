@@ -58,6 +58,11 @@ def fork_lines(forked: object) -> list[str]:
     return [f"forked from {forked.get('job')} at interaction {forked.get('at')}"]
 
 
+def adoption_lines(adopted: object) -> list[str]:
+    """Return a line about the session that a job was adopted from; empty for other jobs."""
+    return [f"adopted from a session of {adopted}: a record, which can't continue"] if adopted else []
+
+
 def removal_lines(removed: object) -> list[str]:
     """Return a line about the files that `logist gc` has removed; empty for other jobs."""
     return [str(removed["message"])] if isinstance(removed, dict) else []

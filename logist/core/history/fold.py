@@ -16,6 +16,7 @@ from logist.core.machine import kinds
 from logist.core.model.command_kinds import (
     is_approve,
     is_ask,
+    is_create,
     is_fork,
     is_restep,
     is_resubmit,
@@ -175,6 +176,7 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
         changes["checkpoint"] = entry.checkpoint_after
     if entry.kind is Kind.CREATE:
         changes["start_checkpoint"] = entry.checkpoint_after
+        changes["adopted"] = command.adopted if is_create(command) else None
     if entry.spec is not None:
         changes.update(_apply_spec(base, entry.spec))
     if is_resubmit(command):

@@ -37,7 +37,7 @@ _COMMANDS = {
     "CANCELED": "logist job rerun{job}",
 }
 _UNKNOWN = "logist job history{job}"
-"""For a status that only a newer Logist knows."""
+"""For a status that only a newer Logist knows, and for a job that can't continue."""
 STATUSES = tuple(_COMMANDS)
 """The statuses in which a job can be."""
 
@@ -105,12 +105,14 @@ def next_command(
     plan: bool = False,
     carrier: str | None = None,
     raised: bool = False,
+    adopted: bool = False,
 ) -> str:
     """Return the next command for `job`, an id, in this state.
 
     `awaiting`: what an approval is for. `unmerged`: the work can be merged into its source repository (see
     `is_unmerged`). `reviewing`: the review got stuck. `plan`: a plan waits for approval. `carrier`: the role
     that carries out the plan after approval. `raised`: the limit that halted the job has been raised since.
+    `adopted`: the job is the record of a session, and can't continue.
     """
     command = _COMMANDS.get(status, _UNKNOWN)
     if status == "STUCK":
@@ -121,6 +123,8 @@ def next_command(
         command = "logist job merge{job}"
     if status in LIMITS and raised:
         command = _RESUME
+    if adopted:
+        command = _UNKNOWN
     return command.replace("{job}", f" --job {job}")
 
 
@@ -145,6 +149,7 @@ def advise_next_command(state: dict[str, Any], job: str, *, running: bool = Fals
         if plan
         else None,
         raised=_is_raised(state),
+        adopted=isinstance(state.get("adopted"), str),
     )
 
 

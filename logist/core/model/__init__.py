@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         PriceTier,
         Provider,
         Role,
+        ServerTool,
+        ToolServer,
     )
     from logist.core.model.state import Forked, Head, Last, Plan, Spawned, State
     from logist.core.model.words import (
@@ -121,6 +123,7 @@ __all__ = [
     "Request",
     "Response",
     "Role",
+    "ServerTool",
     "Spawned",
     "State",
     "Status",
@@ -129,6 +132,7 @@ __all__ = [
     "Steward",
     "Stuck",
     "StuckKind",
+    "ToolServer",
     "Totals",
     "TransportError",
     "Usage",
@@ -174,6 +178,8 @@ _NAMES = {
         "PriceTier",
         "Provider",
         "Role",
+        "ServerTool",
+        "ToolServer",
     ),
     "state": ("Forked", "Head", "Last", "Plan", "Spawned", "State"),
     "words": (

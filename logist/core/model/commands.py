@@ -104,6 +104,8 @@ class AskCommand(RecordedCommand):
     findings: list[JsonObject] | None = None
     results: list[Any] | None = None
     """For an answer supplied by hand for a step of child jobs: the results that replace theirs."""
+    calls: list[JsonObject] | None = None
+    """For an adopted session: its tool calls in order, as `core.adoption.building` writes them."""
 
 
 class RecoverCommand(RecordedCommand):
@@ -126,6 +128,10 @@ class CreateCommand(RecordedCommand):
     """SHA-256 of the file that the history was imported from."""
     notes: list[str] | None = None
     """What had to be rebuilt for the import."""
+    adopted: str | None = None
+    """The program whose session the job was adopted from, with its version."""
+    session: str | None = None
+    """The id of that session."""
 
 
 class SpecCommand(RecordedCommand):

@@ -31,6 +31,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "verdict": (("optional", "str"), None),
             "findings": (("optional", ("list", ("map", "any"))), None),
             "results": (("optional", ("list", "any")), None),
+            "calls": (("optional", ("list", ("map", "any"))), None),
         },
     ),
     "BookingCommand": (
@@ -97,6 +98,8 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "rebuilt": (("optional", "bool"), None),
             "imported": (("optional", "str"), None),
             "notes": (("optional", ("list", "str")), None),
+            "adopted": (("optional", "str"), None),
+            "session": (("optional", "str"), None),
         },
     ),
     "Doer": (
@@ -621,6 +624,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "shares_limits": (("optional", "bool"), None),
             "after": (("optional", ("list", "str")), None),
             "forked": (("optional", ("record", "Forked")), None),
+            "adopted": (("optional", "str"), None),
             "children": (("list", "str"), []),
             "spawned": (("optional", ("record", "Spawned")), None),
             "results": (("optional", ("list", "any")), None),

@@ -159,6 +159,23 @@ class LaterAttempt(Frozen):
     llm_model: Annotated[str, StringConstraints(min_length=1)] | None = None
 
 
+class ServerTool(Frozen):
+    """A tool of an MCP server, as the server described it when `logist role tools` wrote it to the role file."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    description: Annotated[str, StringConstraints(max_length=4_000)] = ""
+    parameters: JsonObject
+    """The JSON Schema of its arguments; the server checks them, Logist does not."""
+
+
+class ToolServer(Frozen):
+    """An MCP server that runs in the sandbox while a model calls one of its tools."""
+
+    command: Annotated[tuple[Annotated[str, StringConstraints(min_length=1)], ...], Field(min_length=1)]
+    tools: tuple[ServerTool, ...] = ()
+    """The tools that a model is offered; a server is never asked for them while a job runs."""
+
+
 class Role(Frozen):
     """Who does the work."""
 
@@ -190,6 +207,8 @@ class Role(Frozen):
     """The changes for the second attempt at a step, the third, ...; the last one also applies to all later attempts."""
     output_schema: JsonObject | None = None
     """The JSON Schema for the `output` of completed work (see core.answer.output_schema); None: any output."""
+    mcp_servers: dict[str, ToolServer] = Field(default_factory=dict)
+    """Its MCP servers by name; a model calls their tools as `SERVER__TOOL`."""
 
     def at_attempt(self, number: int) -> Self:
         """Return the role as it is used at that attempt of a step, counted from 1."""

@@ -123,6 +123,8 @@ class State(Recorded):
     """The predecessors: jobs that must have succeeded before this one begins."""
     forked: Forked | None = None
     """For a fork: what it was forked from."""
+    adopted: str | None = None
+    """For a job that was adopted from a session: the program. Such a job can't continue."""
     children: list[str] = []
     """For a waiting job: the jobs for which it waits."""
     spawned: Spawned | None = None

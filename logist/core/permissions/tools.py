@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from logist.core.model import JsonObject, Permission, Permissions
+from logist.core.model import JsonObject, Permission, Permissions, Role, ToolServer
 from logist.quick_dataclass import dataclass
 
 MAX_EDITED_BYTES = 8 << 20
@@ -179,6 +179,49 @@ def select_permitted_tools(permissions: Permissions, disabled: Collection[str] =
         tool
         for tool in TOOLS.values()
         if tool.name not in disabled and not permissions.find_missing(tool.required_permissions)
+    ]
+
+
+SEPARATOR = "__"
+"""Between the name of an MCP server and that of its tool; no other tool has it in its name."""
+
+_OF_SERVERS = (Permission.EXECUTE_COMMANDS,)
+
+
+def is_server_tool(name: str) -> bool:
+    """Whether a tool belongs to an MCP server, by its name."""
+    return SEPARATOR in name
+
+
+def list_required_permissions(name: str) -> tuple[Permission, ...]:
+    """Return the permissions that a tool needs, by its name alone; none for a name that is no tool's."""
+    if is_server_tool(name):
+        return _OF_SERVERS
+    return TOOLS[name].required_permissions if name in TOOLS else ()
+
+
+def list_server_tools(servers: Mapping[str, ToolServer]) -> dict[str, Tool]:
+    """Return the tools of MCP servers by the names that a model calls them by.
+
+    They need the permission to run programs, because a server is one.
+    """
+    tools = (
+        Tool(f"{name}{SEPARATOR}{tool.name}", tool.description, tool.parameters, _OF_SERVERS)
+        for name, server in servers.items()
+        for tool in server.tools
+    )
+    return {tool.name: tool for tool in tools}
+
+
+def select_role_tools(role: Role, disabled: Collection[str] = ()) -> list[Tool]:
+    """List the tools that a model with this role is offered: Logist's own, then those of its MCP servers."""
+    return [
+        *select_permitted_tools(role.permissions, disabled),
+        *(
+            tool
+            for tool in list_server_tools(role.mcp_servers).values()
+            if tool.name not in disabled and not role.permissions.find_missing(tool.required_permissions)
+        ),
     ]
 
 

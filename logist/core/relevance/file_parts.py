@@ -21,8 +21,11 @@ SMALL_DEFINITION = 5
 BEFORE, AFTER = 3, 6
 """Lines around a match in a longer definition, or outside of all definitions."""
 NEAR = 6
-"""Matches with at most so many lines between them are shown together, up to LONGEST_GROUP lines."""
+"""Matches at most so many lines apart are shown together. On past bug fixes, this shows as many of the lines that they
+changed as no such limit, or more.
+"""
 LONGEST_GROUP = 40
+"""The first and the last of these matches are fewer lines apart: a group without an end fits into no room."""
 MOST_COMMENTS = 10
 """Lines of comments and decorators that are shown above a definition."""
 HEAD = 12

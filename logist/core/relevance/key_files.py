@@ -17,8 +17,7 @@ MAX_BYTES = 4_500
 """The maximum size of all excerpts together: about 1,500 tokens."""
 MOST_FILES = 12
 LONGEST_LINE = 140
-FEWEST_BYTES = 80
-"""If there is less room, no further file is begun."""
+TITLE = "Excerpts of key files:"
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def choose_key_files(paths: Iterable[str]) -> list[KeyFile]:
 
 def format_key_files(texts: Iterable[tuple[KeyFile, str]]) -> str:
     """Return the excerpts, each in a fence that its text can't close; "" if there are none."""
-    room = MAX_BYTES
+    room = MAX_BYTES - len(TITLE)
     shown: list[str] = []
     seen: set[str] = set()
     for file, text in texts:
@@ -58,9 +57,7 @@ def format_key_files(texts: Iterable[tuple[KeyFile, str]]) -> str:
         seen.add(excerpt)
         shown.append(heading + fence_text(excerpt))
         room -= len(shown[-1].encode("utf-8")) + 2
-        if room < FEWEST_BYTES:
-            break
-    return "\n\n".join(["Excerpts of key files:", *shown]) if shown else ""
+    return "\n\n".join([TITLE, *shown]) if shown else ""
 
 
 def _take_fitting_lines(lines: Iterable[str], room: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
-from logist.core.permissions.tools import select_permitted_tools
+from logist.core.permissions.tools import is_server_tool, select_role_tools, to_function_schema
 from logist.core.prompt import archived_request
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.step.model_choice import ROLE, SHIPPED, ChosenModel
@@ -18,7 +18,7 @@ from logist.quick_dataclass import dataclass
 if TYPE_CHECKING:
     from logist.core.prompt.archived_request import PromptBlock
 
-SETTINGS = frozenset({"model", "temperature", "tools"})
+SETTINGS = frozenset({"model", "temperature", "tools", "server_tools"})
 """Settings of a request, besides its prompt, that come from the role file."""
 GIVEN = "given"
 OFFERED = ("model", "litellm")
@@ -41,6 +41,7 @@ _NAMES = {
     "model": "the model",
     "temperature": "the temperature",
     "tools": "the offered tools",
+    "server_tools": "the descriptions of the tools of MCP servers",
     "contract": "the contract (how to answer)",
     "base": "the contract (how to answer in sections)",
     "permissions": "the text about the role's permissions",
@@ -146,9 +147,12 @@ class DriftContext:
             chosen = self._chosen_model
             today["model"] = chosen.name if chosen else role.llm_model
         if agent in OFFERED and self.today.disabled is not None:
-            today["tools"] = [
-                tool.name for tool in select_permitted_tools(role.permissions, self.today.disabled)
-            ]
+            tools = select_role_tools(role, self.today.disabled)
+            today["tools"] = [tool.name for tool in tools]
+            if today["tools"] == metadata.get("tools"):
+                today["server_tools"] = [
+                    to_function_schema(tool) for tool in tools if is_server_tool(tool.name)
+                ]
         return {
             name: (metadata[name], now)
             for name, now in today.items()
@@ -206,6 +210,8 @@ class DriftContext:
             return f"the model is chosen by {self._chosen_model.describe_source()}"
         if word == "model" and self.is_role_unchanged:
             return "the model was chosen by another setting than the role file"
+        if word == "server_tools" or (word == "tools" and self._server_tools_differ):
+            return f"{role} has changed: its mcp_servers"
         if word == "tools" and not self._permissions_differ:
             return f"{_NAMES[word]}: `tools.disabled` in the config has changed, or Logist has other tools"
         if word == "tools":
@@ -232,6 +238,16 @@ class DriftContext:
         then = self._get_metadata("permissions")
         role = self.today.role
         return role is not None and then is not None and then != role.permissions.list_names()
+
+    @property
+    def _server_tools_differ(self) -> bool:
+        """Whether the role file has other tools of MCP servers, whatever the config disables."""
+        role, tools = self.today.role, self._get_metadata("tools")
+        if role is None or not isinstance(tools, list) or self._permissions_differ or self.is_role_unchanged:
+            return False
+        disabled = self.today.disabled or ()
+        now = {tool.name for tool in select_role_tools(role, disabled) if is_server_tool(tool.name)}
+        return now != {name for name in tools if is_server_tool(str(name))}
 
     @property
     def is_role_unchanged(self) -> bool:

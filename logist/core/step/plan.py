@@ -14,7 +14,7 @@ from logist.core.machine.limits import (
 )
 from logist.core.model import EffectiveSpec, JsonObject, Model, Phase, Request, Role, State
 from logist.core.money import money
-from logist.core.permissions.tools import Tool, to_function_schema
+from logist.core.permissions.tools import Tool, is_server_tool, to_function_schema
 from logist.core.prompt import budget, prompt, prompt_parts
 from logist.core.prompt.budget import Budget, BudgetRow
 from logist.core.step.step_instructions import build_instructions
@@ -126,6 +126,9 @@ def plan(
         "permissions": role.permissions.list_names(),
         "tools": [tool.name for tool in tools],
     }
+    # The names of Logist's own tools say enough. What a server called its tools is recorded, because it was sent.
+    if server_tools := [to_function_schema(tool) for tool in tools if is_server_tool(tool.name)]:
+        metadata["server_tools"] = server_tools
     if form:
         metadata["answer_form"] = form
     if fitted.cut or role.context_requirements is not None:

@@ -34,10 +34,12 @@ from logist.core.review import get_checks
 from logist.core.step import step
 from logist.core.template import data
 from logist.core.whatif.rules import ChangedRules
-from logist.core.whatif.seeing import ObservedFacts, gathered, seen
-from logist.core.whatif.told import RoleCalls, WhatIfRun, WhatIfSpending, alike, otherwise, what
+from logist.core.whatif.seeing import ObservedFacts, gathered, list_refused_calls, seen
+from logist.core.whatif.told import RefusedCall, RoleCalls, WhatIfRun, WhatIfSpending, alike, otherwise, what
 from logist.errors import Damaged, LogistError
 
+MOST_REFUSED_CALLS = 10_000
+"""Maximum number of refused calls that are listed for a job."""
 METERED = ("model", "litellm")
 """The agents whose calls are made only if their cost fits the budget."""
 REVIEWED = ("verdict", "findings", "unsure", "why_unsure", "results")
@@ -94,6 +96,7 @@ class _SideBySide:
         self.roles: set[str] = set()
         self.checks: set[str] = set()
         self.notes: dict[str, None] = {}
+        self.refused_calls: list[RefusedCall] = []
 
     @property
     def own(self) -> State | None:
@@ -104,7 +107,7 @@ class _SideBySide:
         """Drop the sums so far: they belong to another job and are counted there."""
         self.saved, self.spared = WhatIfSpending(), 0
         self.held, self.held_decisions = WhatIfSpending(), 0
-        self.calls = {}
+        self.calls, self.refused_calls = {}, []
         self.moved = self.differs_at is None
 
     def feed(self, moment: replay.Moment) -> None:
@@ -114,6 +117,7 @@ class _SideBySide:
         entry, then, own = moment.entry, moment.before, self.own
         self.count += 1
         self._count_checks(entry)
+        self._list_refused_calls(entry)
         if entry.spec is not None:
             self.recorded_spec, self.spec = entry.spec, self.rules.spec(entry.spec)
         back = self.folding.back(entry)
@@ -128,6 +132,10 @@ class _SideBySide:
         assert own is not None
         if self.differs_at is None and not alike(own.place, self.then.place):
             self._differs(entry, otherwise(entry, own, self.then))
+
+    def _list_refused_calls(self, entry: Interaction) -> None:
+        free = MOST_REFUSED_CALLS - len(self.refused_calls)
+        self.refused_calls += list_refused_calls(self.rules, entry)[:free]
 
     def _go_on(self, own: State, then: State, entry: Interaction, back: State | None) -> None:
         """Apply or skip an interaction at `own`, or end the run if the result is unknown."""
@@ -338,6 +346,7 @@ class _SideBySide:
             checks=frozenset(self.checks),
             follows=self.spec.workflow is not self.recorded_spec.workflow,
             notes=tuple(self.notes),
+            refused_calls=tuple(self.refused_calls),
             broken_off=bool(self.ended),
         )
 

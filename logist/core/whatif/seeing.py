@@ -10,19 +10,21 @@ from logist.core.model import (
     EffectiveSpec,
     Evidence,
     Interaction,
+    Kind,
     Observed,
     Permission,
     Permissions,
     Refusal,
     State,
 )
-from logist.core.model.commands import CollectCommand
-from logist.core.permissions import permissions
-from logist.core.permissions.tools import TOOLS
+from logist.core.model.commands import AskCommand, CollectCommand
+from logist.core.permissions import foreign_tools, permissions
+from logist.core.permissions.tools import list_required_permissions
 from logist.core.replay import replay_checks
 from logist.core.review import get_checks
 from logist.core.step.step import JudgedAnswer
 from logist.core.whatif.rules import ChangedRules
+from logist.core.whatif.told import RefusedCall
 from logist.quick_dataclass import dataclass
 
 DELETED = "deleted"
@@ -121,11 +123,45 @@ def _permissions_of(refusal: Refusal) -> tuple[Permission, ...]:
 
 def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator[Refusal]:
     """Yield a refusal for each called tool that the role may not use."""
-    for name in sorted(entry.response.tools):
-        tool = TOOLS.get(name)
-        missing = may.find_missing(tool.required_permissions) if tool else ()
-        if missing:
-            yield permissions.tool_refusal(name, recorded.role, missing)
+    told: set[str] = set()
+    for call in _refused_calls(entry, may):
+        if call.tool not in told and (call.call is not None or list_required_permissions(call.tool)):
+            told.add(call.tool)
+            missing = tuple(Permission(name) for name in call.missing)
+            yield permissions.tool_refusal(call.tool, recorded.role, missing)
+
+
+def list_refused_calls(rules: ChangedRules, entry: Interaction) -> list[RefusedCall]:
+    """List the tool calls of an answer that the changed permissions of its role would have refused."""
+    if entry.kind is not Kind.ASK or entry.simulated:
+        return []
+    recorded = entry.observed or Observed()
+    may = rules.permissions.get(recorded.role)
+    if may is None or may == _recorded(entry):
+        return []
+    return list(_refused_calls(entry, may))
+
+
+def _refused_calls(entry: Interaction, may: Permissions) -> Iterator[RefusedCall]:
+    """Yield each call if the history has the calls (see `core.adoption`), else each tool."""
+    calls = AskCommand.read(entry.command).calls
+    if calls is not None:
+        for call in calls:
+            name, needs, arguments = call.get("name"), call.get("needs"), call.get("arguments")
+            if not isinstance(name, str) or not isinstance(needs, list) or call.get("refused") is True:
+                continue
+            lacked = may.find_missing(each for each in Permission if each in needs)
+            if lacked:
+                what = arguments if isinstance(arguments, str) else ""
+                yield RefusedCall(entry.sequence, name, what, 1, lacked)
+        return
+    refused = {refusal.tool for refusal in (entry.observed or Observed()).refusals}
+    for name, count in sorted(entry.response.tools.items()):
+        lacked = may.find_missing(foreign_tools.list_needs(name))
+        if lacked and name not in refused:
+            yield RefusedCall(
+                entry.sequence, name, None, count if isinstance(count, int) and count > 0 else 1, lacked
+            )
 
 
 def _evidence(recorded: Observed, refusals: list[Refusal]) -> list[Evidence]:

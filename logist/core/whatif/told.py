@@ -43,6 +43,18 @@ class RoleCalls:
 
 
 @dataclass(frozen=True)
+class RefusedCall:
+    """A recorded tool call that the permissions would have refused."""
+
+    sequence: int
+    tool: str
+    call: str | None
+    """The arguments; None if the history only has how often the tool was called."""
+    count: int
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class WhatIfRun:
     """One recorded job under other rules."""
 
@@ -72,6 +84,8 @@ class WhatIfRun:
     """Whether the job uses the workflow that is tried."""
     notes: tuple[str, ...] = ()
     """What is not recorded, and what was assumed instead."""
+    refused_calls: tuple[RefusedCall, ...] = ()
+    """The recorded tool calls that the permissions would have refused, whether or not they would still be made."""
     broken_off: bool = False
     """What happens after `ended` is unknown; `reason` says why."""
 

@@ -58,6 +58,8 @@ class Total:
     estimate: int | None = None
     """What those would cost, in microcents, at the mean cost of recorded calls of the same role; None if unknown."""
     spared: int = 0
+    refused_calls: int = 0
+    """Recorded tool calls that the permissions would have refused."""
 
 
 @dataclass
@@ -88,6 +90,8 @@ class WhatIfTotals:
             open=done.open + (found.open if found else NOTHING),
             needs=done.needs + (len(found.needs) if found else 0),
             spared=done.spared + (found.spared if found else 0),
+            refused_calls=done.refused_calls
+            + sum(call.count for call in (found.refused_calls if found else ())),
         )
         if found:
             self._needs.update(found.needs)

@@ -24,7 +24,7 @@ from logist.core.model import (
 from logist.core.model.commands import ForkCommand
 from logist.core.text.ids import is_commit
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs.base import cleaned_files, job_names, project_home, specs
+from logist.jobs.base import adopted_jobs, cleaned_files, job_names, project_home, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
@@ -82,6 +82,7 @@ def fork_job(
     cleaned_files.require_files(origin, "fork")
     beginning = _read_beginning(origin, at)
     _require_no_children(origin.id, beginning)
+    adopted_jobs.refuse_adopted(beginning.state)
     flow = files.read_bytes(origin.workflow_file)
     names = job_names.generate_ids(origin.id, (f"-fork-{number}" for number in range(1, MOST_FORKS + 1)))
     return job_names.create_under_free_name(

@@ -45,8 +45,7 @@ def format_replay_lines(found: Replayed, *, shown: set[str] | None = None) -> It
     for by_rule in _group_by_rule(found.changed_rules):
         yield from (f"  {line}" for line in _format_rule(by_rule))
     shown_diffs = set() if shown is None else shown
-    for same in _group_drifts(found.drifts):
-        yield from (f"  {line}" for line in _format_drift(same, shown_diffs))
+    yield from (f"  {line}" for line in format_drift_lines(found.drifts, shown_diffs))
     if found.more:
         yield f"  and {found.more:,} more findings, not listed"
 
@@ -93,6 +92,12 @@ def _format_rule(same: list[ChangedRule]) -> Iterator[str]:
 def _format_sequences(sequences: list[int]) -> str:
     more = f" and {len(sequences) - NAMED:,} more" if len(sequences) > NAMED else ""
     return ", ".join(map(str, sequences[:NAMED])) + more
+
+
+def format_drift_lines(drifts: Iterable[Drift], shown: set[str]) -> Iterator[str]:
+    """Describe what is different in prompts; for `shown`, see `format_replay_lines`."""
+    for same in _group_drifts(drifts):
+        yield from _format_drift(same, shown)
 
 
 def _group_drifts(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:

@@ -138,7 +138,7 @@ def _run_on_any(session: Session, commit: str, work: JsonObject) -> JsonObject:
     session.project.trust.require_to_run()
     kind = f"commands {work['sandbox']['mode']}"
     reasons: list[str] = []
-    for _ in range(MOST_TRIES):
+    for tries_left in reversed(range(MOST_TRIES)):
         with pool.take_worker(kind, lambda: _raise_if_stopping(session), session.job.id) as worker:
             try:
                 result = _run_on(session, pool, worker, commit, work)
@@ -155,6 +155,8 @@ def _run_on_any(session: Session, commit: str, work: JsonObject) -> JsonObject:
                 return result
         pool.refuse(worker, kind, reason)
         reasons.append(reason)
+        if not tries_left:
+            break
         session.project.report_progress(
             f"{worker.name} has not run the commands ({reason}); looking for another worker"
         )

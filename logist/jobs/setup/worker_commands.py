@@ -169,7 +169,7 @@ class MirrorHost:
     @property
     def cache(self) -> SetupCache:
         """One for each project that this machine works for."""
-        return SetupCache(self._place.path / "setups" / self._task["project"])
+        return SetupCache(self._place.use_setups(self._task["project"]))
 
     def open_workspace(self) -> Workspace:
         """Open the copy of the workspace."""

@@ -11,7 +11,7 @@ from logist.core.machine import advice, waiting
 from logist.core.machine.predecessors import drop_failed
 from logist.core.model import HALTED, Kind, Phase, State, Status, StuckKind
 from logist.core.model.commands import ApproveCommand, RecordedCommand, ResubmitCommand
-from logist.core.permissions.tools import TOOLS
+from logist.core.permissions.tools import TOOLS, is_server_tool
 from logist.errors import Refused, UsageError
 from logist.jobs.base.predecessors import find_unmet_of
 from logist.jobs.base.project import ProjectContext
@@ -176,7 +176,7 @@ def _list_stuck_decisions(state: State) -> list[DecisionChoice]:
 def find_gated_tool(state: State) -> str | None:
     """Return the tool that a steward must allow first, if the job is STUCK because of that."""
     tool = waiting.find_gated_tool(state.model_dump(mode="json"))
-    return tool if tool in TOOLS else None
+    return tool if tool is not None and (tool in TOOLS or is_server_tool(tool)) else None
 
 
 _LIMIT_UNITS = {

@@ -75,19 +75,19 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
     if not project.may_sign:
         fix = "decide in a terminal, as the user with that key"
         raise NotSigned(f"can't sign the decision: the key is not that of {project.steward}", fix=fix)
-    if must_sign and _find_allowed_signers(project) is None:  # before the person is asked for a passphrase
+    if must_sign and find_allowed_signers(project) is None:  # before the person is asked for a passphrase
         fix = "name the file of the keys that may sign: logist config set --user steward.allowed_signers FILE"
         raise InvalidFile("steward.require needs steward.allowed_signers", fix=fix)
     command = dump_interaction(entry)["command"]
     accepted = entry.checkpoint_after or session.state.checkpoint if entry.kind is Kind.APPROVE else None
     unsigned = Signature(job=session.job.id, revision=revision, checkpoint=accepted or "")
     text = build_signed_text(unsigned, entry.kind, command)
-    signature = unsigned.model_copy(update={"ssh": _sign(project, text)})
+    signature = unsigned.model_copy(update={"ssh": sign_text(project, text)})
     signed = entry.model_copy(update={"command": {**command, "signature": signature.model_dump()}})
     if must_sign:
         checked = _check_signature(project, signed, session.job.id, accepted)
         if checked.problem or checked.signer is None:
-            fix = f"add your public key to {_find_allowed_signers(project)}"
+            fix = f"add your public key to {find_allowed_signers(project)}"
             what = "approved" if entry.kind is Kind.APPROVE else "scrubbed"
             raise NotSigned(f"not {what}: {checked.problem or 'the signer is not known'}", fix=fix)
     return signed
@@ -219,18 +219,19 @@ def _check_signature(
             f"the signature accepts the files of checkpoint {signature.checkpoint[:12]}, not {recorded[:12]}"
         )
         return CheckedSignature(entry.sequence, entry.kind, problem=problem)
-    allowed = _find_allowed_signers(project)
+    allowed = find_allowed_signers(project)
     if allowed is None:
         if project.settings.steward.require is None:
             return checked
         return CheckedSignature(entry.sequence, entry.kind, problem="steward.allowed_signers is not set")
     text = build_signed_text(signature, entry.kind, entry.command)
-    signer = _verify(project, allowed, signature.ssh, text, entry.timestamp)
+    signer = find_signer(project, allowed, signature.ssh, text, entry.timestamp)
     invalid = None if signer else "the signature is invalid, or not by an allowed signer"
     return CheckedSignature(entry.sequence, entry.kind, signer, invalid)
 
 
-def _find_allowed_signers(project: ProjectContext) -> Path | None:
+def find_allowed_signers(project: ProjectContext) -> Path | None:
+    """Return the file of the user's config with the keys that may sign; None if it names none. Raises InvalidFile."""
     name = project.settings.steward.allowed_signers
     if name is None:
         return None
@@ -246,11 +247,21 @@ def _resolve(project: ProjectContext, name: str) -> Path:
     return project.environment.user_config_dir() / project.environment.expand_home(name)
 
 
-def _sign(project: ProjectContext, text: bytes) -> str:
-    key = _resolve(project, project.settings.steward.key)
+def sign_text(
+    project: ProjectContext,
+    text: bytes,
+    namespace: str = NAMESPACE,
+    what: str = "the decision",
+    key: Path | None = None,
+) -> str:
+    """Sign a text with a key, by default that of the user's config (`steward.key`); return the armored signature.
+
+    `what`: what is signed, for messages. Raises NotSigned if that fails, InvalidFile if there is no key.
+    """
+    key = key or _resolve(project, project.settings.steward.key)
     if not key.is_file():
         fix = "set the file of your key: logist config set --user steward.key PATH"
-        raise InvalidFile("can't sign the decision: key not found", where=str(key), fix=fix)
+        raise InvalidFile(f"can't sign {what}: key not found", where=str(key), fix=fix)
     may_ask = project.via != "page" and not project.environment.is_input_off()
     if project.via == "terminal" and may_ask:
         project.say(f"signing with {key}: enter its passphrase, or touch it, if it asks")
@@ -260,47 +271,56 @@ def _sign(project: ProjectContext, text: bytes) -> str:
         ended = _run(
             project,
             None if may_ask else SIGN_SECONDS,
-            *("-Y", "sign", "-n", NAMESPACE, "-f", str(key)),
+            *("-Y", "sign", "-n", namespace, "-f", str(key)),
             stdin=text,
             may_ask=may_ask,
         )
     except subprocess.TimeoutExpired as error:
-        message = f"can't sign the decision: no signature after {SIGN_SECONDS} s"
+        message = f"can't sign {what}: no signature after {SIGN_SECONDS} s"
         raise NotSigned(message, where=str(key), fix="nothing was recorded; unlock the key first") from error
     if ended.returncode != 0:
         said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
         raise NotSigned(
-            f"can't sign the decision: {said[-1] if said else 'ssh-keygen failed'}",
+            f"can't sign {what}: {said[-1] if said else 'ssh-keygen failed'}",
             where=str(key),
             fix="nothing was recorded; unlock the key, or check steward.key, then decide again",
         )
     return ended.stdout.decode("ascii", "replace")
 
 
-def _verify(
-    project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str
+def find_signer(
+    project: ProjectContext,
+    allowed: Path,
+    signature: str,
+    text: bytes,
+    timestamp: str,
+    namespace: str = NAMESPACE,
 ) -> str | None:
-    """Return who has signed, by the file of allowed signers; None if the signature is not valid."""
+    """Return who has signed a text, by the file of allowed signers; None if the signature is not valid.
+
+    `timestamp`: when the key had to be valid; "" for now.
+    """
     import subprocess  # noqa: PLC0415 - most decisions are not signed
 
     try:
-        return _find_signer(project, allowed, signature, text, timestamp)
+        return _find_signer(project, allowed, signature, text, timestamp, namespace)
     except subprocess.TimeoutExpired as error:
         raise LogistError(f"ssh-keygen failed: {error}") from error
 
 
 def _find_signer(
-    project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str
+    project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str, namespace: str
 ) -> str | None:
     import tempfile  # noqa: PLC0415 - most decisions are not signed
 
     at = "".join(character for character in timestamp if character.isdigit())
-    common = ("-n", NAMESPACE, "-f", str(allowed), f"-Overify-time={at}")
+    valid_at = [f"-Overify-time={at}"] if at else []
+    common = ("-n", namespace, "-f", str(allowed), *valid_at)
     with tempfile.TemporaryDirectory(prefix="logist-signature-") as folder:
         file = Path(folder, "signature")
         file.write_text(signature, "utf-8", "backslashreplace")
         found = _run(
-            project, VERIFY_SECONDS, "-Y", "find-principals", "-s", str(file), "-f", str(allowed), common[-1]
+            project, VERIFY_SECONDS, "-Y", "find-principals", "-s", str(file), "-f", str(allowed), *valid_at
         )
         names = found.stdout.decode("utf-8", "replace").splitlines() if found.returncode == 0 else []
         for name in names:

@@ -33,7 +33,7 @@ from logist.core.model.commands import (
 )
 from logist.core.template import data
 from logist.errors import LogistError, Refused, UsageError
-from logist.jobs.base import cleaned_files, family, specs
+from logist.jobs.base import adopted_jobs, cleaned_files, family, specs
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
@@ -233,6 +233,7 @@ def restep_job(
     `record_decision`.
     """
     with open_session(project, job_id, "job restep") as session:
+        adopted_jobs.refuse_adopted(session.state)
         cleaned_files.require_files(session.job, "restep")
         answer_recording.record_pending_first(session, then_refuse=True)
         approved_work.require_revision(session, revision)
@@ -287,6 +288,7 @@ def rerun_job(
     `revision`: as for `record_decision`.
     """
     with open_session(project, job_id, "job rerun") as session:
+        adopted_jobs.refuse_adopted(session.state)
         cleaned_files.require_files(session.job, "rerun")
         answer_recording.record_pending_first(session, then_refuse=True)
         approved_work.require_revision(session, revision)

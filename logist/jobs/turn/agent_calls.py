@@ -26,6 +26,7 @@ from logist.core.model import (
     Reply,
     Role,
 )
+from logist.core.permissions.tools import SEPARATOR
 from logist.core.text import surrogates
 from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs.base import budgets
@@ -175,6 +176,11 @@ def describe_agent_work(
         code=workspace_code.find_agent_code(JobHost(session))
         if may_run_programs(agent, role.permissions) and session.project.workers is None
         else CodePaths(),  # the machine of the worker finds its own
+        mcp_servers={
+            name: server
+            for name, server in role.mcp_servers.items()
+            if any(tool.name.startswith(f"{name}{SEPARATOR}") for tool in tools)
+        },
     )
 
 

@@ -217,9 +217,10 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
         machine = pool.describe_machine(worker)
         if reason := work.find_difference(machine):
             return reason
-        commit = _choose_commit(session, ask)
+        kept = _count_kept(session)
+        commit = _choose_commit(session, ask, kept)
         code = remote_commands.prepare_worker(session, pool, worker, ask, commit)
-        task = _build_task(session, ask, pool, worker, commit, code) | {"machine": machine["machine"]}
+        task = _build_task(session, ask, pool, worker, commit, code, kept) | {"machine": machine["machine"]}
     except (SchedulerLost, job_bundles.BundleTooLarge, SetupFailed, Stopped):
         raise
     except LogistError as error:  # the worker is lost, or its directory can't be used
@@ -238,14 +239,15 @@ def _try_send(session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Work
     sent = replace(ask, errand=errand)
     session.job.begin_exchange(1, sent.data())
     session.job.mark_sent(1)
+    session.project.report_progress(f"{ask.role} works on {worker.name}")
     future = pool.cluster.get_executor(worker).submit(work.do_task, task)
     result, call = _wait_for_result(session, sent, pool, worker, future)
     return None if result is None else accept_result(session, sent, result, call)
 
 
-def _choose_commit(session: Session, ask: RecordedAsk) -> str:
+def _choose_commit(session: Session, ask: RecordedAsk, kept: int) -> str:
     """Return the checkpoint that a worker begins with: a model that was not finished continues with what it has changed so far."""
-    if not _count_kept(session):
+    if not kept:
         return ask.checkpoint_before
     workspace = session.project.open_workspace(session.job)
     return workspace.create_checkpoint("before the agent continues on a worker").commit
@@ -256,7 +258,13 @@ def _count_kept(session: Session) -> int:
 
 
 def _build_task(
-    session: Session, ask: RecordedAsk, pool: WorkerPool, worker: Worker, commit: str, code: CodePaths
+    session: Session,
+    ask: RecordedAsk,
+    pool: WorkerPool,
+    worker: Worker,
+    commit: str,
+    code: CodePaths,
+    kept: int,
 ) -> JsonObject:
     """Return everything that a worker needs for an ask, with the objects that its machine lacks."""
     ticket = random_secrets.token_hex(16)
@@ -265,7 +273,7 @@ def _build_task(
         "ticket": ticket,
         "key": f"{session.job.id}/{ask.attempt}/{ticket}",
         "ask": _build_sent_ask(ask, ticket, code),
-        "kept": _count_kept(session),
+        "kept": kept,
         "files": _read_kept_files(session),
         "ledger": _build_task_ledger(session, ask),
         "rates": _build_task_rates(session, ask, pool, worker),

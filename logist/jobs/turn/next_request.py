@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -28,7 +29,7 @@ from logist.core.model import (
     State,
 )
 from logist.core.money import money
-from logist.core.permissions.tools import Tool, select_permitted_tools
+from logist.core.permissions.tools import Tool, is_server_tool, select_role_tools, to_function_schema
 from logist.core.prompt import prompt
 from logist.core.prompt.budget import BYTES_PER_TOKEN
 from logist.core.prompt.prompt import FileText
@@ -38,7 +39,7 @@ from logist.core.step import step, step_instructions
 from logist.core.step.step import Idle, RequestBounds, StepPlan
 from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
-from logist.jobs.base import model_choice, specs
+from logist.jobs.base import adopted_jobs, model_choice, specs
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import agent_calls, answer_forms, answer_recording, surroundings
 from logist.quick_dataclass import dataclass
@@ -92,6 +93,7 @@ class PlannedTurn:
 def refuse_ended(session: Session) -> None:
     """Raise Refused for a job that has ended."""
     status, job_id = session.state.status, session.job.id
+    adopted_jobs.refuse_adopted(session.state)
     if status in TERMINAL:
         fix = f"logist job rerun --job {job_id}, or: logist job restep --job {job_id} --to N"
         raise Refused(f"the job has ended: {status}", fix=fix)
@@ -270,7 +272,20 @@ def list_offered_tools(project: ProjectContext, turn: PlannedTurn) -> list[Tool]
     """The tools that a model is offered; programs bring their own tools."""
     if turn.agent not in MODEL_AGENTS:
         return []
-    return select_permitted_tools(turn.role.permissions, project.settings.tools.disabled)
+    tools = select_role_tools(turn.role, project.settings.tools.disabled)
+    _require_no_secret(project, turn.role.name, tools)
+    return tools
+
+
+def _require_no_secret(project: ProjectContext, role: str, tools: Sequence[Tool]) -> None:
+    """Raise InvalidFile if the description of a server's tool has a secret: it is sent as it is in the role file."""
+    for tool in tools:
+        if is_server_tool(tool.name) and project.redact(json.dumps(to_function_schema(tool)))[1]:
+            raise InvalidFile(
+                f"the description of the tool {tool.name} contains what looks like a secret; nothing was sent",
+                where=f"role {role}, mcp_servers",
+                fix="remove it from the role file",
+            )
 
 
 def _build_command(session: Session, turn: PlannedTurn) -> JsonObject:

@@ -31,8 +31,10 @@ BINARY = "binary file"
 NO_ROOM = "text not shown: no room left"
 
 SHARE = 2
-"""A file may take one of so many parts of the room that is left. On past bug fixes, one half shows more of the lines that
-they changed than other shares do, and than the same number of bytes for each file."""
+"""A file may take one of so many parts of the room that is left. On past bug fixes, with the default budget, one half
+shows more of the lines that they changed than all of it or a third, and than the same number of bytes for each file."""
+SPARE = 20
+"""Files ranked beyond the limit, to replace files that are not text."""
 AMBIGUOUS = 3
 """If several files match a name in the task, this number of the most relevant ones is used."""
 
@@ -182,7 +184,7 @@ def _rank_files(
         found,
         files=files,
         searched=len(chosen),
-        most=bounds.limit + len(named.files) + _SPARE,
+        most=bounds.limit + len(named.files) + SPARE,
         find_definitions=lambda numbers: searching.find_definitions(
             top, files, [number for number in numbers if found.contents[number] >= 0], wanted
         ),
@@ -191,10 +193,6 @@ def _rank_files(
         focus=find_focus(task),
         report=report.ranking if report else None,
     )
-
-
-_SPARE = 20
-"""Files ranked above the limit, to replace files that are not text."""
 
 
 def _iter_best(

@@ -64,11 +64,13 @@ def resubmit(
     if assume_paid and retry:
         raise UsageError("can't use --assume-paid and --retry together", fix="use only one of them")
     from logist.core.model.commands import ResubmitCommand
-    from logist.core.permissions.tools import TOOLS
+    from logist.core.permissions.tools import TOOLS, is_server_tool
 
-    unknown = [name for name in allow if name not in TOOLS]
+    unknown = [name for name in allow if name not in TOOLS and not is_server_tool(name)]
     if unknown:
-        raise UsageError(f"unknown tool {unknown[0]!r}", where="--allow", fix=f"tools: {', '.join(TOOLS)}")
+        raise UsageError(
+            f"unknown tool {unknown[0]!r}", where="--allow", fix=f"tools: {', '.join(TOOLS)}, or SERVER__TOOL"
+        )
     doubt = "assume_paid" if assume_paid else "retry" if retry else None
     command = ResubmitCommand(
         review=review or None,

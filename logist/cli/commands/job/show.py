@@ -98,6 +98,7 @@ def show(
         "artefacts": state.artefacts,
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
+        "adopted": state.adopted,
         "paths": _list_paths(job),
         "review_hash": _find_review_hash(environment, jobs_dir, job, state) if is_json else None,
         "setup": glance.read_last_setup(str(job.path)),
@@ -213,6 +214,7 @@ def _format_job(
         (StyledText(data["job"], "bold"), ": ", data["title"], " (", glance.status_span(data["status"]), ")")
     ]
     lines += glance.fork_lines(data["forked"])
+    lines += glance.adoption_lines(data["adopted"])
     lines += glance.removal_lines(data["removed_files"])
     spec = {key: value for key, value in data["spec"].items() if not (followed and key == "workflow")}
     lines += [line for key, value in spec.items() for line in _format_field(key, value)]
@@ -255,6 +257,7 @@ def _draw_job(
         if key not in ("id", "title", "prompt") and not (followed and key == "workflow")
     }
     lines: list[Line] = [render.cut_line(title, screen), *glance.fork_lines(data["forked"])]
+    lines += glance.adoption_lines(data["adopted"])
     lines += glance.removal_lines(data["removed_files"])
     lines += [line for key, value in spec.items() for line in _format_field(key, value)]
     if prompt := data["spec"].get("prompt"):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
+from logist.cli.current_job import get_current_directory
 from logist.cli.options import job_options
+from logist.cli.shell_values import complete_file
 from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.errors import Damaged, LogistError, UsageError
+from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from logist.core.model import JsonObject
@@ -31,6 +36,12 @@ SHOWN = 20
     "--secrets", is_flag=True, help="Search for keys and passwords instead, in every file of the job."
 )
 @click.option("--all", "every", is_flag=True, help="With --secrets: search every job.")
+@click.option(
+    "--attestation",
+    metavar="FILE",
+    shell_complete=complete_file,
+    help="Compare the history with this attestation of the job  [default: the one in .logist/attestations, if there is one]",
+)
 @job_options
 @click.pass_obj
 def verify(
@@ -40,6 +51,7 @@ def verify(
     jobs_dir: str | None,
     secrets: bool,
     every: bool,
+    attestation: str | None,
 ) -> Output:
     """Verify the history and the state of a job.
 
@@ -52,12 +64,17 @@ def verify(
     Also lists changes in the workspace since the last checkpoint. Such changes are allowed. Checks the signatures of
     decisions against the file `steward.allowed_signers`; with `steward.require`, each approval must have one.
 
+    If the job was attested (`logist attest`), the history must begin with what was attested. So it is noticed if its end was cut off
+    together with state.json.
+
     With --secrets, exit code 3 if a file written by Logist contains a secret. A secret in the workspace, or in a
     checkpoint of it, is only a warning. Logist never prints a secret, only its kind, length and first characters.
     """
     if every and not secrets:
         fix = "to verify every job: logist doctor --deep"
         raise UsageError("--all requires --secrets", where="--all", fix=fix)
+    if secrets and attestation:
+        raise UsageError("can't use --secrets and --attestation together", where="--attestation")
     if secrets:
         from logist.cli.commands.job import leaked
 
@@ -97,6 +114,13 @@ def verify(
     invalid = tuple(_make_signature_error(job, each) for each in signatures if each.problem)
     data["ok"] = data["ok"] and not invalid
     diagnostics += _note_unchecked(signatures)
+    attested = (
+        _Attested() if verified.problems else _compare_attestation(environment, jobs_dir, job, attestation)
+    )
+    data["attestation"] = attested.row
+    data["ok"] = data["ok"] and not attested.errors
+    diagnostics += make_notes(attested.notes)
+    invalid += attested.errors
     if invalid:
         lines = (*_signature_lines(signatures), *_scrub_lines(scrubbed.values()))
         return Output(data, lines, (*invalid, *diagnostics), Damaged.exit_code)
@@ -109,6 +133,7 @@ def verify(
             *removal,
             *_scrub_lines(scrubbed.values()),
             *_signature_lines(signatures),
+            *attested.lines,
             *_edit_lines(verified.edits),
         )
         return Output(data, lines, diagnostics)
@@ -163,6 +188,40 @@ def _check_signatures(
 
     project = _open_surroundings(environment, jobs_dir)
     return signed_decisions.check_signatures(project, job.id, read_interactions(job))
+
+
+class _Attested(NamedTuple):
+    """What the attestation of the job has shown; nothing, if there is none."""
+
+    row: JsonObject | None = None
+    lines: tuple[str, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _compare_attestation(
+    environment: Environment, jobs_dir: str | None, job: JobDir, named: str | None
+) -> _Attested:
+    """Compare the history with the attestation that is named, or the one in its place; that need not be there."""
+    home = environment.home_name(get_current_directory())[0]
+    path = named or os.path.join(home, "attestations", f"{job.id}.intoto.json")
+    if not named and not os.path.lexists(path):
+        return _Attested()
+    from logist.jobs.steward import attestations
+
+    project = _open_surroundings(environment, jobs_dir)
+    attestation = attestations.read_attestation(Path(path))
+    signed = attestations.check_signer(project, attestation, None)
+    compared = attestations.compare_history(attestation, job)
+    problems = [each for each in (signed.problem, compared.problem) if each]
+    count = format_count(attestation.history.interactions, "interaction")
+    by = f", signed by {signed.signer}" if signed.signer else ""
+    return _Attested(
+        {"path": path, "interactions": attestation.history.interactions, "signer": signed.signer},
+        () if compared.note else (f"as attested: {count}{by}",),
+        tuple(Diagnostic("error", Damaged.code, each, path) for each in problems),
+        tuple(each for each in (signed.note, compared.note) if each),
+    )
 
 
 def _open_surroundings(environment: Environment, jobs_dir: str | None) -> ProjectContext:

@@ -39,14 +39,14 @@ def set_(environment: Environment, name: str, key: str, value: str, user: bool, 
     from logist.jobs.base.role_file import change_role_field
 
     parsed = documents.parse_value(require_utf8(value, "the value", "use UTF-8"))
-    folder = _find_folder(environment, user=user)
-    before = None if user else _read_trust(environment)
+    folder = find_role_folder(environment, user=user)
+    before = None if user else read_trust_again(environment)
     change = change_role_field(list_role_directories(environment), folder, name, key, parsed, dry_run=dry_run)
     if before is not None and change.changes_file and not dry_run:
         # After the file: if the process is killed in between, the user has to confirm once more.
         # A new file inherits all other fields, so nothing else changes.
         path = (f"roles/{name}", *([] if change.is_new_file else [key.partition(".")[0]]))
-        _read_trust(environment).allow_change(before.claims, path, str(change.file))
+        read_trust_again(environment).allow_change(before.claims, path, str(change.file))
     data = {
         "name": name,
         "file": str(change.file),
@@ -87,7 +87,8 @@ def _format(value: Any) -> str:
     )
 
 
-def _find_folder(environment: Environment, *, user: bool) -> Path:
+def find_role_folder(environment: Environment, *, user: bool) -> Path:
+    """Return the directory of the role files to change. Raises UsageError outside of a project."""
     if user:
         return environment.user_config_dir() / "roles"
     home = environment.find_home(Path(get_current_directory()))
@@ -97,7 +98,8 @@ def _find_folder(environment: Environment, *, user: bool) -> Path:
     return home.path / "roles"
 
 
-def _read_trust(environment: Environment) -> Trust:
+def read_trust_again(environment: Environment) -> Trust:
+    """Return the trust of the project, with its files as they are now."""
     from logist.cli import context
 
     return context.read_project_trust(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
-    from logist.core.model import Role
+    from logist.core.model import Role, ToolServer
     from logist.roles import LoadedRole, Origin
 
 TEXTS = ("instructions", "prompt_template")
@@ -68,8 +69,15 @@ def _iter_values(role: Role) -> Iterator[tuple[str, str]]:
             yield key, ", ".join(role.permissions.list_names()) or "none"
         elif key == "context_requirements" and value is None:
             yield key, "a list of the files in the workspace"
+        elif key == "mcp_servers":
+            yield key, "; ".join(map(_format_server, role.mcp_servers, role.mcp_servers.values())) or "none"
         elif key not in TEXTS or not value:
             yield key, _format_value(value)
+
+
+def _format_server(name: str, server: ToolServer) -> str:
+    tools = ", ".join(tool.name for tool in server.tools) or "none"
+    return f"{name} ({shlex.join(server.command)}), tools: {tools}"
 
 
 def _format_value(value: object) -> str:

@@ -1,0 +1,1 @@
+"""Turns recorded sessions of other agent programs into histories."""

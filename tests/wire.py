@@ -196,7 +196,9 @@ def _responses_items(said: Answer) -> list[Json]:
             items.append(head | {"call_id": call.id, "name": call.name, "input": call.arguments})
             continue
         head = {"type": "function_call", "id": f"fc_{said.number}_{index}", "status": "completed"}
-        tail = {"call_id": call.id, "name": call.name, "arguments": json.dumps(call.arguments)}
+        namespace, _, name = call.name.rpartition("/")  # Codex has the tools of an MCP server in a namespace
+        tail = {"call_id": call.id, "name": name, "arguments": json.dumps(call.arguments)}
+        tail |= {"namespace": namespace} if namespace else {}
         items.append(head | tail)
     return items
 

@@ -196,6 +196,7 @@ ROOT = {
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
     "runs": CommandEntry("main:runs_group", "List earlier runs, and show what they did."),
     "inbox": CommandEntry("commands.inbox.list:inbox", "List what waits for you, and decide one by one."),
+    "mcp": CommandEntry("commands.mcp:mcp", "Let agents list, create and run jobs, as an MCP server."),
     "serve": CommandEntry(
         "commands.serve:serve", "Show the inbox, jobs and decisions on a local page, for your browser."
     ),

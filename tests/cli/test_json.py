@@ -374,6 +374,7 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job diff", draft, ["j1", "--since", "review"], 8),
     ("job diff", pending, ["j1", "3..4"], 2),
     ("serve", pending, ["--link"], 2),
+    ("mcp", pending, ["--port", "1"], 2),
     ("job merge", pending, ["j1"], 8),
     ("job merge", approved, ["j1"], 0),
     ("job merge", approved, ["j1", "--dry-run", "--diff"], 0),

@@ -87,6 +87,7 @@ CHANGES = {
     "gc",
     *("job pack", "job unpack", "job scrub", "job delete"),
     *("role new", "role set", "role tools"),
+    "mcp",
     "serve",
     "trust",
     "workflow import",

@@ -19,7 +19,7 @@ from logist.agents.programs.protocol import Finished, Result
 from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.core.model import ErrorKind
 from tests.endpoint import Endpoint
-from tests.torture import agent_bench, agent_captures
+from tests.torture import agent_bench, agent_captures, agent_mcp
 from tests.torture.agent_bench import RECIPES, Place
 from tests.torture.agent_lures import plant
 from tests.torture.lab import KEY, World, command
@@ -382,4 +382,5 @@ def _processes(file: str) -> Iterator[tuple[str, str]]:
 CASES = (
     *(Case(name, "runs", 13 if name in TOOLLESS else 14, program_case(name)) for name in RECIPES),
     Case("gate", "runs", len(RECIPES) + len(PROVIDED), gate_case),
+    Case("mcp", "runs", len(agent_mcp.PROGRAMS), agent_mcp.mcp_case),
 )

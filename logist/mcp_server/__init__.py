@@ -1,0 +1,1 @@
+"""The MCP server of `logist mcp`: agents list, create and run jobs with it; decisions remain with people."""

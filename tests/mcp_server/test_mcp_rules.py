@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.desk import Desk
+from tests.cli.desk import Desk, answer, command
 from tests.mcp_server.talking import Agent, ToolFailed, read, talk
+from tests.support import ROOT
 
 DIAGRAM = "flowchart TD\n    build[Build] --> check[Check]\n"
 REVIEWED = """flowchart TD
@@ -133,6 +134,30 @@ def test_every_agent_step_of_a_workflow_is_reviewed(desk: Desk) -> None:
     made = talk(desk, lambda agent: agent.call("create_job", mermaid=REVIEWED, title="w"))
     assert made["status"] == "PENDING"
     assert read(desk, "job", "status", made["job"])["step"] == "build"
+
+
+def test_the_workflow_of_the_skill_runs_until_the_steward_is_asked(desk: Desk) -> None:
+    """An agent that has only the server and the skill: it copies the example, runs it, and can't approve its own work."""
+    skill = (ROOT / "skills" / "logist" / "SKILL.md").read_text("utf-8")
+    diagram = skill.split("```mermaid\n")[1].split("```")[0]
+    passed = answer(command(output={"verdict": "PASS", "issues": [], "suggestions": []}))
+    found = answer(command(output={"choice": "Yes"}))
+    desk.script(found, passed, answer(files={"fix.txt": "fixed\n"}), passed)
+
+    async def act(agent: Agent) -> tuple[Any, Any]:
+        made = await agent.call("create_job", mermaid=diagram, title="The date is wrong in winter")
+        await agent.call("run_job", job=made["job"])
+        for _ in range(300):
+            shown = await agent.call("show_job", job=made["job"])
+            if shown["status"] not in ("PENDING", "REVIEW_REQUIRED", "RUNNING", "REVIEWING"):
+                break
+            await asyncio.sleep(0.1)
+        return shown, await agent.call("ask_steward", job=made["job"])
+
+    shown, asked = talk(desk, act)
+    assert (shown["status"], shown["step"]) == ("APPROVAL_REQUIRED", "repair"), shown
+    assert (asked["waits_for_person"], asked["kind"]) == (True, "approval")
+    assert read(desk, "job", "status", shown["job"])["status"] == "APPROVAL_REQUIRED"
 
 
 def test_a_command_in_a_workflow_has_no_effect(desk: Desk) -> None:

@@ -157,7 +157,7 @@ def test_the_workflow_of_the_skill_runs_until_the_steward_is_asked(desk: Desk) -
     shown, asked = talk(desk, act)
     assert (shown["status"], shown["step"]) == ("APPROVAL_REQUIRED", "repair"), shown
     assert (asked["waits_for_person"], asked["kind"]) == (True, "approval")
-    assert read(desk, "job", "status", shown["job"])["status"] == "APPROVAL_REQUIRED"
+    assert read(desk, "job", "status", shown["id"])["status"] == "APPROVAL_REQUIRED"
 
 
 def test_a_command_in_a_workflow_has_no_effect(desk: Desk) -> None:

@@ -117,7 +117,7 @@ def _format_result(found: Bisected) -> Iterator[Line]:
 
     yield f"{found.name}: {format_replay_verdict(found.replayed)}"
     if not found.replayed.has_failed(prompts=True):
-        yield "  the cause of a difference in your files is not committed yet: 'logist replay' names it"
+        yield "  only commits are searched: if logist replay shows a difference, its cause is not committed yet"
     elif not found.culprits:
         yield "  no commit of this project is the cause: its files don't decide this"
     shown: set[str] = set()

@@ -6,6 +6,7 @@ import email
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -64,6 +65,21 @@ def shipped(*names: str) -> set[str]:
     """The files below these directories of the checkout, as paths relative to it."""
     found = (path for name in names for path in (ROOT / name).rglob("*") if path.is_file())
     return {str(path.relative_to(ROOT)) for path in found if "__pycache__" not in path.parts}
+
+
+@pytest.mark.deep
+def test_another_build_of_the_same_files_gives_the_same_bytes(dist: Dist, tmp_path: Path) -> None:
+    """The files have other times, and the build another umask and time zone."""
+    copy = tmp_path / "copy"
+    shutil.copytree(
+        ROOT, copy, ignore=shutil.ignore_patterns(".venv*", "__pycache__", ".git", ".*_cache", "more")
+    )
+    for path in copy.rglob("*.py"):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    command = f"umask 027; exec {sys.executable} -m build --no-isolation --outdir {tmp_path} {copy}"
+    run("bash", "-c", command, cwd=tmp_path, env={"TZ": "Pacific/Apia"})
+    built = Dist(next(tmp_path.glob("*.tar.gz")), next(tmp_path.glob("*.whl")))
+    assert [path.read_bytes() for path in built] == [path.read_bytes() for path in dist]
 
 
 @pytest.mark.deep

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from logist.core.adoption.building import AdoptedHistory, AdoptionFacts
-from logist.core.adoption.session import NotASessionError
+from logist.core.adoption.session import NotASessionError, SessionCall, SessionTurn
 from logist.jobs.archive.session_files import find_session_files, read_session_file
 from logist.resources import load_schema
 from logist.timestamps import format_utc
@@ -190,6 +190,51 @@ def test_no_secret_reaches_a_file(desk: Desk) -> None:
     assert not any(SECRET.encode() in path.read_bytes() for path in files)
     exported = desk("job", "export", rows[0]["job"], "--fixture", "out", "--redact")
     assert exported.code == 0, exported.err
+
+
+def test_no_part_of_a_secret_and_no_name_with_one_reaches_a_file(desk: Desk, tmp_path: Path) -> None:
+    about = {"sessionId": f"one {SECRET}", "timestamp": "2026-11-27T00:00:00Z"}
+    call = {"type": "tool_use", "id": "c", "name": "x" * 190 + f" {SECRET}", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "x " * 990 + SECRET}
+    answer = {"id": "a", "model": f"gpt {SECRET}", "content": [call], "usage": {"input_tokens": 1}}
+    lines: list[Json] = [
+        {**about, "type": "user", "message": {"content": "Look."}},
+        {**about, "type": "assistant", "uuid": "1", "message": answer},
+        {**about, "type": "user", "message": {"content": [result]}},
+    ]
+    session = tmp_path / "one.jsonl"
+    session.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    (row,) = adopt(desk, session)
+    paths = list((desk.place / ".logist").rglob("*"))
+    start = SECRET[:9]
+    assert not [path for path in paths if start in path.name]
+    assert not [path for path in paths if path.is_file() and start.encode() in path.read_bytes()]
+    assert start not in json.dumps(row)
+    (again,) = adopt(desk, session)
+    assert (again["job"], again["is_new"]) == (row["job"], False)
+
+
+def test_a_result_is_found_without_a_look_at_each_call() -> None:
+    looks = 0
+
+    class Counted(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal looks
+            looks += 1
+            return str.__eq__(self, other)
+
+    turn = SessionTurn("Look.")
+    for number in range(1000):
+        turn.add_call(SessionCall(Counted(number), f"{number}", "", ()))
+    turn.add_call(SessionCall("7", "the last one with its id", "", ()))
+    looks = 0
+    found = turn.find_call("7")
+    assert found is not None
+    assert found.name == "the last one with its id"
+    assert turn.find_call("missing") is None
+    assert looks < 10
 
 
 def test_what_is_not_a_session_is_refused_and_the_others_are_adopted(desk: Desk, tmp_path: Path) -> None:

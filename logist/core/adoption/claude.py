@@ -10,6 +10,7 @@ from logist.core.adoption.session import (
     LONGEST_TEXT,
     AgentSession,
     NotASessionError,
+    Redact,
     SessionCall,
     SessionTurn,
     TokenCounts,
@@ -18,6 +19,7 @@ from logist.core.adoption.session import (
     get_object,
     get_text,
     join_texts,
+    keep_text,
     read_count,
     read_time,
 )
@@ -51,7 +53,10 @@ def is_subagent_line(line: JsonObject) -> bool:
 
 
 def read_claude_session(
-    lines: Iterable[JsonObject], subagents: Iterable[JsonObject] = (), elsewhere: set[str] | None = None
+    lines: Iterable[JsonObject],
+    subagents: Iterable[JsonObject] = (),
+    elsewhere: set[str] | None = None,
+    redact: Redact = keep_text,
 ) -> AgentSession:
     """Read a session. `subagents`: the lines of the files of its subagents.
 
@@ -59,7 +64,8 @@ def read_claude_session(
     was forked begins with the lines of the other one, and their usage must not be counted twice.
     """
     reading = _ClaudeReading(
-        AgentSession("Claude Code", "claude", provider="anthropic"), set() if elsewhere is None else elsewhere
+        AgentSession("Claude Code", "claude", provider="anthropic", redact=redact),
+        set() if elsewhere is None else elsewhere,
     )
     for line in lines:
         reading.read_line(line)
@@ -205,7 +211,10 @@ class _ClaudeReading:
         turn.requests[answer_id] = (get_text(message.get("model")), tokens, copied)
 
     def _build_call(self, block: JsonObject) -> SessionCall:
-        name, arguments = get_text(block.get("name"))[:200] or "(no name)", block.get("input")
+        name, arguments = (
+            self.session.redact_text(get_text(block.get("name")))[:200] or "(no name)",
+            block.get("input"),
+        )
         text = self.session.limit_text(dump_arguments(arguments), LONGEST_ARGUMENTS)
         return SessionCall(get_text(block.get("id")), name, text, list_needs(name, arguments))
 

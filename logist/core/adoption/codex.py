@@ -12,6 +12,7 @@ from logist.core.adoption.session import (
     LONGEST_RESULT,
     LONGEST_TEXT,
     AgentSession,
+    Redact,
     SessionCall,
     SessionTurn,
     TokenCounts,
@@ -19,6 +20,7 @@ from logist.core.adoption.session import (
     get_object,
     get_text,
     join_texts,
+    keep_text,
     read_count,
     read_time,
 )
@@ -44,9 +46,9 @@ def is_codex_line(line: JsonObject) -> bool:
     return line.get("type") == "session_meta" and isinstance(line.get("payload"), dict)
 
 
-def read_codex_session(lines: Iterable[JsonObject]) -> AgentSession:
+def read_codex_session(lines: Iterable[JsonObject], redact: Redact = keep_text) -> AgentSession:
     """Read a rollout."""
-    reading = _RolloutReading(AgentSession("Codex", "codex"))
+    reading = _RolloutReading(AgentSession("Codex", "codex", redact=redact))
     for line in lines:
         reading.read_line(line)
     return reading.session
@@ -103,7 +105,7 @@ class _RolloutReading:
             turn.answer = self.session.limit_text(join_texts(payload.get("content")), LONGEST_TEXT)
 
     def _build_call(self, kind: str, payload: JsonObject) -> SessionCall:
-        name = get_text(payload.get("name"))[:200] or (
+        name = self.session.redact_text(get_text(payload.get("name")))[:200] or (
             "local_shell" if kind == "local_shell_call" else "(no name)"
         )
         field = {"function_call": "arguments", "custom_tool_call": "input"}.get(kind, "action")

@@ -12,6 +12,7 @@ from logist.core.adoption.session import (
     LONGEST_TEXT,
     AgentSession,
     NotASessionError,
+    Redact,
     SessionCall,
     SessionTurn,
     TokenCounts,
@@ -20,6 +21,7 @@ from logist.core.adoption.session import (
     get_object,
     get_text,
     join_texts,
+    keep_text,
     read_count,
     read_time,
 )
@@ -38,11 +40,11 @@ def is_mini_document(document: JsonObject) -> bool:
     return isinstance(document.get("messages"), list) and (is_named or isinstance(document.get("info"), dict))
 
 
-def read_mini_session(document: JsonObject, digest: str) -> AgentSession:
+def read_mini_session(document: JsonObject, digest: str, redact: Redact = keep_text) -> AgentSession:
     """Read a trajectory; `digest` is the hash of the file, because a trajectory has no id."""
     info = get_object(document.get("info"))
     session = AgentSession(
-        "mini-swe-agent", "mini", id=digest[:16], version=get_text(info.get("mini_version"))
+        "mini-swe-agent", "mini", id=digest[:16], version=get_text(info.get("mini_version")), redact=redact
     )
     session.greeting = "Please solve this issue: "
     environment = get_object(get_object(info.get("config")).get("environment"))
@@ -115,7 +117,11 @@ def _read_end(session: AgentSession, turn: SessionTurn, info: JsonObject) -> Non
     if status == _SUBMITTED:
         turn.answer = session.limit_text(get_text(submission), LONGEST_TEXT) or turn.answer
     else:
-        turn.error = f"mini-swe-agent ended with {status[:100]}" if status else "the trajectory has no end"
+        turn.error = (
+            f"mini-swe-agent ended with {session.redact_text(status)[:100]}"
+            if status
+            else "the trajectory has no end"
+        )
     cost = get_object(info.get("model_stats")).get("instance_cost")
     if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 < cost < _MOST_DOLLARS:
         turn.reported_microcents = math.ceil(cost * 100 * MICROCENTS)

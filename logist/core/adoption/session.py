@@ -6,9 +6,9 @@ import calendar
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeAlias
 
 from logist.core.text import surrogates
 from logist.core.text.json_object import JsonObject
@@ -24,6 +24,16 @@ MOST_TURNS = 20_000
 MOST_TOKENS = 10**12
 """A larger count of tokens is not one."""
 CUT = " [cut]"
+REDACTED = "texts with secrets were redacted"
+
+
+Redact: TypeAlias = Callable[[str], tuple[str, int]]
+"""Removes the secrets from a text; also returns how many it had."""
+
+
+def keep_text(text: str) -> tuple[str, int]:
+    """Return a text without secrets as it is."""
+    return text, 0
 
 
 _TIME = re.compile(
@@ -83,6 +93,8 @@ class SessionTurn:
     calls: list[SessionCall] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     """How often each tool was called."""
+    calls_by_id: dict[str, SessionCall] = field(default_factory=dict)
+    """The last call with each id: a session can have as many results as calls."""
     requests: dict[str, tuple[str, TokenCounts, bool]] = field(default_factory=dict)
     """By the id of the answer: the model, what it used, and whether another session has recorded it too."""
     error: str | None = None
@@ -104,10 +116,11 @@ class SessionTurn:
         self.answer = ""
         if len(self.calls) < MOST_CALLS:
             self.calls.append(call)
+            self.calls_by_id[call.id] = call
 
     def find_call(self, call_id: str) -> SessionCall | None:
         """Return the last call with this id."""
-        return next((call for call in reversed(self.calls) if call.id == call_id), None)
+        return self.calls_by_id.get(call_id)
 
 
 @dataclass
@@ -129,6 +142,7 @@ class AgentSession:
     turns: list[SessionTurn] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
     """What was left out or shortened, and how often."""
+    redact: Redact = keep_text
 
     def begin_turn(self, prompt: str, moment: float | None) -> SessionTurn:
         """Begin a turn. Raises NotASessionError if there are too many."""
@@ -140,12 +154,19 @@ class AgentSession:
         return turn
 
     def limit_text(self, text: str, longest: int) -> str:
-        """Return the text in a form that can be stored, shortened if it is too long."""
-        clean = text if text.isascii() else surrogates.replace_surrogates(text)[0]
+        """Return the text in a form that can be stored, without secrets, shortened if it is too long."""
+        clean = self.redact_text(text)  # first: a part of a secret is not recognized
         if len(clean) <= longest:
             return clean
         self.notes[f"texts of more than {longest:,} characters were shortened"] += 1
         return clean[:longest] + CUT
+
+    def redact_text(self, text: str) -> str:
+        """Return the text in a form that can be stored, without secrets."""
+        clean, count = self.redact(text if text.isascii() else surrogates.replace_surrogates(text)[0])
+        if count:
+            self.notes[REDACTED] += 1
+        return clean
 
 
 def get_text(value: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from logist import documents
 from logist.config import prices, settings
 from logist.core.adoption.building import AdoptedHistory, AdoptionFacts, list_models
-from logist.core.adoption.session import AgentSession, NotASessionError
+from logist.core.adoption.session import REDACTED, AgentSession, NotASessionError
 from logist.core.model import JobSpec, JsonObject, Model
 from logist.core.model.commands import CreateCommand
 from logist.core.money.money import has_known_price
@@ -56,8 +56,8 @@ def adopt_sessions(project: ProjectContext, paths: list[Path]) -> Iterator[Adopt
     elsewhere: set[str] = set()
     for path in paths:
         try:
-            found = session_files.read_session_file(path, elsewhere)
-            yield _adopt(project, path, found.session, found.sha256)
+            found = session_files.read_session_file(path, elsewhere, project.redact)
+            yield _adopt(project, path, _redact_names(found.session), found.sha256)
         except NotASessionError as error:
             message = project.redact_text(f"can't adopt the session: {error}")
             yield Adopted(
@@ -127,9 +127,7 @@ def _create_job(
         facts = AdoptionFacts(
             sha256, project.steward, project.clock.timestamp(), str(job.workspace), start, format_utc
         )
-        building = AdoptedHistory(
-            _redact_session(project, session), find_models(project, session), project.schema, facts
-        )
+        building = AdoptedHistory(session, find_models(project, session), project.schema, facts)
 
         def dump_entries() -> Iterator[JsonObject]:
             for entry in building.build_interactions():
@@ -147,25 +145,12 @@ def _create_job(
     )
 
 
-REDACTED = "texts with secrets were redacted"
-
-
-def _redact_session(project: ProjectContext, session: AgentSession) -> AgentSession:
-    """Remove the secrets that Logist knows from everything that will be written."""
-
-    def redact_text(text: str) -> str:
-        clean, count = project.redact(text)
-        session.notes[REDACTED] += bool(count)
-        return clean
-
-    session.id, session.version = redact_text(session.id), redact_text(session.version)
+def _redact_names(session: AgentSession) -> AgentSession:
+    """Remove the secrets that Logist knows from what is not a text: the readers have removed them from all texts."""
+    session.id, session.version = session.redact_text(session.id), session.redact_text(session.version)
     for turn in session.turns:
-        turn.prompt, turn.answer = redact_text(turn.prompt), redact_text(turn.answer)
-        turn.error = None if turn.error is None else redact_text(turn.error)
-        for call in turn.calls:
-            call.name, call.arguments = redact_text(call.name), redact_text(call.arguments)
-            call.result = None if call.result is None else redact_text(call.result)
-    session.notes += type(session.notes)()  # drops counts of 0
+        for key, (model, tokens, copied) in turn.requests.items():
+            turn.requests[key] = (session.redact_text(model), tokens, copied)
     return session
 
 

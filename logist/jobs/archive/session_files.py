@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from logist import regular_files
 from logist.core.adoption import claude, codex, mini
-from logist.core.adoption.session import AgentSession, NotASessionError
+from logist.core.adoption.session import AgentSession, NotASessionError, Redact, keep_text
 from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
 from logist.errors import UsageError
@@ -75,18 +75,18 @@ def _raise_unlistable(error: OSError) -> NoReturn:
     ) from error
 
 
-def read_session_file(path: Path, elsewhere: set[str]) -> SessionFile:
+def read_session_file(path: Path, elsewhere: set[str], redact: Redact = keep_text) -> SessionFile:
     """Read a session of any known format.
 
-    `elsewhere` has the lines of the sessions that were read before (see `claude.read_claude_session`). Raises
-    NotASessionError with the reason if the file can't be adopted.
+    `elsewhere` has the lines of the sessions that were read before (see `claude.read_claude_session`). `redact`
+    removes secrets from its texts before they are shortened. Raises NotASessionError with the reason if the file can't be adopted.
     """
     data = _read_bytes(path, LARGEST)
     digest = compute_sha256(data)
     skipped: list[str] = []
     first = next(_read_lines(data, []), None)
     if first is not None and codex.is_codex_line(first):
-        session = codex.read_codex_session(_read_lines(data, skipped))
+        session = codex.read_codex_session(_read_lines(data, skipped), redact)
     elif any(map(claude.is_claude_line, _first_lines(data))):
         for line in _first_lines(data):
             claude.require_whole_session(line)
@@ -95,9 +95,9 @@ def read_session_file(path: Path, elsewhere: set[str]) -> SessionFile:
             for part in _list_subagents(path)
             for line in _read_lines(_read_bytes(part, LARGEST), skipped)
         )
-        session = claude.read_claude_session(_read_lines(data, skipped), subagents, elsewhere)
+        session = claude.read_claude_session(_read_lines(data, skipped), subagents, elsewhere, redact)
     else:
-        session = _read_document(data, digest)
+        session = _read_document(data, digest, redact)
     for reason in skipped:
         session.notes[reason] += 1
     if not session.turns:
@@ -112,7 +112,7 @@ def _first_lines(data: bytes) -> list[JsonObject]:
     return [line for _, line in zip(range(20), lines, strict=False)]
 
 
-def _read_document(data: bytes, digest: str) -> AgentSession:
+def _read_document(data: bytes, digest: str, redact: Redact) -> AgentSession:
     if len(data) > LARGEST_DOCUMENT:
         raise NotASessionError(
             f"it is larger than {LARGEST_DOCUMENT:,} bytes, and not one JSON object per line"
@@ -120,7 +120,7 @@ def _read_document(data: bytes, digest: str) -> AgentSession:
     document = _parse_object(data)
     if document is None or not mini.is_mini_document(document):
         raise NotASessionError(UNKNOWN)
-    return mini.read_mini_session(document, digest)
+    return mini.read_mini_session(document, digest, redact)
 
 
 def _list_subagents(path: Path) -> list[Path]:

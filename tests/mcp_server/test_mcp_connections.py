@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import re
 import signal
 import subprocess
@@ -153,4 +154,28 @@ def _serving(
     finally:
         process.send_signal(signal.SIGKILL if killed else signal.SIGTERM)
         process.wait(support.CRASHED)
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_the_server_although_its_input_stays_open(desk: Desk, number: signal.Signals) -> None:
+    greeting = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+    process = desk.started("mcp", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(number)
+        assert process.wait(support.CRASHED) == 128 + number
+    finally:
+        process.kill()
+        process.wait(support.CRASHED)
+        process.stdin.close()
         process.stdout.close()

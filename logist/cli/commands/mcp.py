@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +13,7 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import json_flag
 from logist.cli.show import render
-from logist.cli.show.output import Output
+from logist.cli.show.output import Output, exit_code_of_signal
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
@@ -63,6 +66,11 @@ def mcp(
     directory = Path(get_current_directory())
     built = server.build_server(ServedJobs(environment, directory), read_only=read_only)
     if not over_http:
+        if sys.stdin.isatty():
+            message = "this command waits for an agent program, which starts it by itself; to stop: Ctrl-C"
+            render.print_message(message, environment)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _end_at_once)
         built.run()
         return Output({"address": None}, [])
     from logist.mcp_server import http
@@ -81,3 +89,8 @@ def mcp(
 
     http.serve(built, environment.find_home(directory).path, PORT if port is None else port, show)
     return Output({"address": None}, [])
+
+
+def _end_at_once(number: int, frame: object) -> None:
+    """End the server on standard input: a thread waits there, and Python would wait for that thread."""
+    os._exit(exit_code_of_signal(number))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logist.cli.examples import EXAMPLES
 from logist.quick_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class LazyGroup(click.Group):
         module, _, attribute = entry.target.partition(":")
         command: click.Command = getattr(importlib.import_module(f"logist.cli.{module}"), attribute)
         _accept_options_of(ctx.find_root().command, command)
+        group = "job" if cmd_name not in self.entries else self.name
+        _add_example(command, EXAMPLES.get(f"{group} {cmd_name}") or EXAMPLES.get(cmd_name))
         return command
 
     def resolve_command(
@@ -108,6 +111,12 @@ def _accept_options_of(root: click.Command, command: click.Command) -> None:
             accepted = copy.copy(option)
             accepted.hidden = True
             command.params.append(accepted)
+
+
+def _add_example(command: click.Command, example: str | None) -> None:
+    """Let the help of a command end with an example."""
+    if example is not None and command.epilog is None:
+        command.epilog = f"\b\nExample:\n  logist {example}"
 
 
 def _find_elsewhere(ctx: click.Context, name: str) -> list[str]:

@@ -370,6 +370,7 @@ def test_verify_counts(done: Desk) -> None:
         "problems": [],
         "notes": [],
         "removed_files": None,
+        "attestation": None,
         "scrubs": [],
         "signatures": [],
     }

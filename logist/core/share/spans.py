@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from logist.core.machine import kinds
 from logist.core.model import TERMINAL, Actor, Interaction, JsonObject, Kind, Phase, Status
 from logist.core.model.commands import AskCommand, MergeCommand
 from logist.core.money import amounts
@@ -102,7 +103,7 @@ class SpanBuilder:
         self._microcents += amounts.join_cents(entry.usage.cost_cents, entry.usage.cost_microcents)
         if entry.spec is not None and entry.spec.workflow is not None:
             self._workflow = entry.spec.workflow.name
-        if entry.kind in (Kind.ASK, Kind.RECOVER):
+        if entry.kind in kinds.ASKS_AGENT:
             yield from self._build_agent_spans(entry, start, end)
         else:
             name = f"{'steward ' if entry.actor == Actor.STEWARD else ''}{entry.kind}"

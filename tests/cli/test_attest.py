@@ -301,3 +301,15 @@ def test_a_planted_link_is_replaced_and_not_followed(done: Desk) -> None:
     attest(done)
     assert (mine.read_text(), signature.read_text()) == ("mine", "mine too")
     assert not find(done).is_symlink()
+
+
+def test_a_planted_link_instead_of_the_folder_is_refused(done: Desk) -> None:
+    elsewhere = done.place / "elsewhere"
+    elsewhere.mkdir()
+    signature = elsewhere / f"{find(done).name}.sig"
+    signature.write_text("mine")
+    find(done).parent.symlink_to(elsewhere)
+    ran = done("attest", "j1")
+    assert ran.code == 8
+    assert "a symbolic link, where attestations belong" in ran.err
+    assert list(elsewhere.iterdir()) == [signature]

@@ -12,6 +12,7 @@ from logist.cli.shell_values import complete_file
 from logist.cli.show.output import Output, make_notes
 from logist.config.environment import Environment, require_utf8
 from logist.core.text.counts import format_count
+from logist.errors import Refused
 
 if TYPE_CHECKING:
     from logist.core.model import JsonObject
@@ -58,6 +59,9 @@ def create(
     project = open_project(environment, jobs_dir)
     if output is None:
         path = attestations.find_attestation_path(project.home, job.id)
+        if path.parent.is_symlink():  # of a stranger's repository: nothing is written or removed elsewhere
+            where = str(path.parent)
+            raise Refused("a symbolic link, where attestations belong", where=where, fix="remove it")
     else:
         path = Path(require_utf8(output, "the file name", "choose another file name"))
         require_free(path, force=force)

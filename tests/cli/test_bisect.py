@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import support
 from tests.cli.desk import Desk, answer
 from tests.support import RunLogist
 
@@ -103,6 +104,17 @@ def test_nothing_differs(desk: Desk, repository: Repository) -> None:
     repository.commit("Unrelated")
     code, (history,) = bisect(desk)
     assert (code, history["different"], history["culprits"]) == (0, False, [])
+
+
+def test_an_adopted_job_whose_prompts_can_t_be_compared_is_not_different(
+    desk: Desk, repository: Repository
+) -> None:
+    session = next((support.ROOT / "fixtures" / "sessions" / "claude" / "plain").rglob("*.jsonl"))
+    job = json.loads(desk("adopt", str(session), "--json").out)["data"]["sessions"][0]["job"]
+    ran = desk("bisect", f".logist/jobs/{job}")
+    assert ran.code == 0, ran.err
+    assert "its prompts can't be compared" in ran.out
+    assert "differently" not in ran.err
 
 
 def test_changes_that_are_not_committed_don_t_count(desk: Desk, repository: Repository) -> None:

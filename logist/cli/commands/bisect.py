@@ -84,7 +84,7 @@ def bisect(
     diagnostics = [
         Diagnostic.from_error(error)._replace(target=error.where or name) for name, error in errors
     ]
-    different = [each for each in results if each.replayed.has_failed(prompts=True)]
+    different = [each for each in results if each.is_different]
     if different:
         of = f"{len(different):,} of {format_count(len(archives), 'history')}"
         message = f"{of} replayed differently at {bad}"
@@ -98,7 +98,7 @@ def _build_row(found: Bisected) -> dict[str, Any]:
         "source": found.name,
         "good": found.good or None,
         "bad": found.bad,
-        "different": found.replayed.has_failed(prompts=True),
+        "different": found.is_different,
         "earlier": found.earlier,
         "culprits": [
             {
@@ -116,7 +116,9 @@ def _format_result(found: Bisected) -> Iterator[Line]:
     from logist.jobs.archive.replay_report import format_replay_verdict
 
     yield f"{found.name}: {format_replay_verdict(found.replayed)}"
-    if not found.replayed.has_failed(prompts=True):
+    if found.replayed.nothing_compared and not found.is_different:
+        yield "  its prompts can't be compared: the history does not record their parts"
+    elif not found.is_different:
         yield "  only commits are searched: if logist replay shows a difference, its cause is not committed yet"
     elif not found.culprits:
         yield "  no commit of this project is the cause: its files don't decide this"

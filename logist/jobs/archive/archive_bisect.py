@@ -47,6 +47,11 @@ class Bisected:
     earlier: int
     """Findings that are there at the good commit too."""
 
+    @property
+    def is_different(self) -> bool:
+        """Whether it replays differently at the bad commit; a prompt that can't be compared is no difference."""
+        return self.replayed.has_failed(prompts=bool(self.replayed.drifts))
+
 
 class _Bisection:
     """The replays of one history with the files of several commits; each commit once."""

@@ -12,7 +12,7 @@ import click
 
 from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.cli.shell_values import complete_agent, complete_directory, complete_job, complete_model
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import Refused, UsageError
 from logist.quick_tuple import NamedTuple
 from logist.store.listing import find_job_id
@@ -331,6 +331,17 @@ def _expand_job_ids(environment: Environment, names: Iterable[str]) -> tuple[str
 def _read_lines() -> list[str]:
     lines = sys.stdin.buffer.read().decode("utf-8", "replace").splitlines()
     return [line.strip() for line in lines if line.strip()]
+
+
+def choose_output_file(output: str | None, *, force: bool) -> Path | None:
+    """Return the file that --output names; None for standard output. Raises Refused if it exists and --force is not set."""
+    if output in (None, "-"):
+        return None
+    from pathlib import Path
+
+    path = Path(require_utf8(str(output), "the file name", "choose another file name"))
+    require_free(path, force=force)
+    return path
 
 
 def require_free(path: Path, *, force: bool) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import json_flag, recorded_jobs_dir_option, require_free
+from logist.cli.options import choose_output_file, json_flag, recorded_jobs_dir_option
 from logist.cli.shell_values import complete_file
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.cli.show.progress import ProgressBar
-from logist.config.environment import Environment, require_utf8
+from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.errors import ProviderError, UsageError
 
@@ -75,13 +75,7 @@ def otel(
             where="--json",
             fix="use --output FILE, or --endpoint URL",
         )
-    file = (
-        None
-        if receiver is not None or output in (None, "-")
-        else Path(require_utf8(str(output), "the file name", "choose another file name"))
-    )
-    if file is not None:
-        require_free(file, force=force)
+    file = None if receiver is not None else choose_output_file(output, force=force)
     archives = list_recorded(environment, paths, jobs_dir)
     progress, exported = ProgressBar(len(archives)), ExportedSpans()
     requests = export_spans(

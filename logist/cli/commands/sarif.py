@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 
-from logist.cli.options import json_flag, recorded_jobs_dir_option, require_free
+from logist.cli.options import choose_output_file, json_flag, recorded_jobs_dir_option
 from logist.cli.shell_values import complete_file
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.cli.show.progress import ProgressBar
-from logist.config.environment import Environment, require_utf8
+from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.errors import UsageError
 
@@ -52,9 +51,7 @@ def sarif(
         raise UsageError(
             "with --json, standard output has the summary", where="--json", fix="use --output FILE"
         )
-    file = None if to_stdout else Path(require_utf8(str(output), "the file name", "choose another file name"))
-    if file is not None:
-        require_free(file, force=force)
+    file = choose_output_file(output, force=force)
     archives = list_recorded(environment, paths, jobs_dir)
     progress = ProgressBar(len(archives))
     try:

@@ -1,13 +1,16 @@
-"""The tutorial, typed line by line into one shell: it shows what the page shows."""
+"""The tutorial and the examples of the gallery, each typed line by line into one shell: it shows what the page shows."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 from tests.support import ROOT
 from tests.test_guide import shows
@@ -81,9 +84,18 @@ def type_commands(commands: list[Typed], place: Path) -> Iterator[list[str]]:
         yield text.splitlines()
 
 
-def test_the_tutorial_shows_what_its_commands_show(tmp_path: Path) -> None:
-    commands = list(read_commands((ROOT / "docs" / "tutorial.md").read_text("utf-8")))
+PAGES = [ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs").glob("example-*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_shows_what_its_commands_show(page: Path, tmp_path: Path) -> None:
+    commands = list(read_commands(page.read_text("utf-8")))
     for typed, seen in zip(commands, type_commands(commands, tmp_path), strict=True):
         # Trailing blanks of a test runner's output, which the page doesn't have.
         assert shows(typed.shown, [line.rstrip() for line in seen]), (typed.command, seen)
-    assert len(commands) > 25
+    assert len(commands) >= 8
+
+
+def test_every_example_is_in_the_gallery() -> None:
+    gallery = (ROOT / "docs" / "gallery.md").read_text("utf-8")
+    assert re.findall(r"\]\((example-[\w-]+\.md)\)", gallery) == [page.name for page in PAGES[1:]]

@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import calls
+from peers_commands import table_commands, table_listings, table_starts
 from peers_install import PEERS, Installed, Missing, add_options, install_peers
 from peers_tables import Table, describe_run, print_tables, record_tables
 from peers_turns import Lab, table_appends, table_calls, table_replays, table_steps
@@ -28,9 +29,12 @@ from tests.endpoint import Endpoint
 from tests.jobs.bench import command
 
 TABLES: dict[str, Callable[[Lab], Table]] = {
+    "startup": table_starts,
     "step": table_steps,
+    "command": table_commands,
     "append": table_appends,
     "replay": table_replays,
+    "listing": table_listings,
     "call": table_calls,
 }
 

@@ -208,64 +208,53 @@ def table_replays(lab: Lab) -> Table:
     return Table("replay", "Replay", note, head, rows)
 
 
+CALLS = (
+    Way("standard library", "", "call_turns.py", "standard", "one protocol, and no help"),
+    Way("Logist, built-in client", "", "call_turns.py", "logist", "two protocols, for all that speak them"),
+    Way("httpx alone", "vcrpy", "call_turns.py", "httpx", "one protocol; keeps its connection open"),
+    Way(
+        "openai SDK",
+        "openai",
+        "call_turns.py",
+        "openai",
+        "OpenAI's whole interface, typed; keeps its connection open",
+    ),
+    Way("litellm", "litellm", "call_turns.py", "litellm", "more than a hundred providers, with costs"),
+)
+
+
 def table_calls(lab: Lab) -> Table:
     """Clients of a model, beside the standard library."""
-    places = {"httpx alone": "openai", "openai": "openai", "litellm": "litellm"}
-    further = 20 if lab.quick else 100
     rows: list[tuple[str, ...]] = []
-    base = None
-    with lab.make_folder() as folder, clients.serve() as url:
-        for name, code in clients.CLIENTS.items():
-            peer = places.get(name)
-            if peer and peer not in lab.peers:
+    base: Turn | None = None
+    with clients.serve() as url:
+        for way in choose_ways(lab, CALLS):
+            say(f"call: {way.title}")
+            python = lab.peers[way.peer].python if way.peer else sys.executable
+            argv = [python, "-W", "ignore", str(PROGRAMS / way.program), way.what, "0"]
+            try:
+                with lab.make_folder() as folder:
+                    run_program([*argv, "0", url], folder)
+                    loading = min(
+                        replay.cost([*argv, "0", url], folder).cpu for _ in range(1 if lab.quick else 3)
+                    )
+                    result = json.loads(run_program([*argv, str(10 * lab.runs), url], folder))
+            except Failed as reason:
+                rows.append((way.title, *[""] * 5, f"failed: {reason}"))
                 continue
-            say(f"call: {name}")
-            if name == "litellm":
-                code, python = LITELLM, lab.peers["litellm"].python
-            else:
-                python = lab.peers[peer].python if peer else sys.executable
-            argv = [python, "-W", "ignore", "-c", code, url]
-            costs = []
-            for count in (0, 1, 1 + further):
-                runs = [
-                    replay.cost([*argv, str(count), json.dumps(clients.BODY)], folder)
-                    for _ in range(1 if lab.quick else 3)
-                ]
-                costs.append((min(run.cpu for run in runs) * 1000, min(run.wall for run in runs) * 1000))
-            each = [(late - early) / further for early, late in zip(costs[1], costs[2], strict=True)]
-            base = base or each
-            title = {"built-in client": "Logist, built-in client", "openai": "openai SDK"}.get(name, name)
-            rows.append(
-                (
-                    *(title, show(costs[0][0]), show(costs[1][0]), show(each[0]), show(each[1])),
-                    *(format_ratio(each[0], base[0]), format_ratio(each[1], base[1])),
-                )
-            )
+            turn = Turn(result["cpu_ms"], result["ms"], None, 0.0)
+            base = base or turn
+            costs = show(loading * 1000), show(turn.cpu_ms), format_ratio(turn.cpu_ms, base.cpu_ms)
+            rows.append((way.title, *costs, show(turn.ms), format_ratio(turn.ms, base.ms), way.keeps))
     note = (
-        "One streamed call of 12 words to a server on 127.0.0.1 that answers at once, without TLS. What is recorded of a call in Logist is "
-        "not part of it, but of a step. litellm knows over a hundred providers and computes costs; the others speak one protocol."
+        "One streamed call of 12 words to a server on 127.0.0.1 that answers at once, without TLS, in a running process. What Logist records of a "
+        "call is not part of it, but of a step. The server's CPU is not counted."
     )
     head = (
-        *("", "CPU ms of the import", "and of one call", "CPU ms of each further call", "ms of it"),
-        *("CPU, times the standard library", "ms, times the standard library"),
+        *("", "CPU ms of its start", "CPU ms of a call", "times the standard library", "ms of a call"),
+        *("times the standard library", "what it knows"),
     )
     return Table("call", "A model call", note, head, rows)
-
-
-LITELLM = """
-import json, os, sys
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-import litellm
-
-url, count, body = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
-body["model"] = "openai/m"
-for _ in range(count):
-    pieces = []
-    for event in litellm.completion(**body, api_base=url, api_key="key"):
-        pieces += [choice.delta.content or "" for choice in event.choices]
-    assert len("".join(pieces)) > 40
-"""
-"""litellm by itself, not inside of Logist."""
 
 
 def choose_ways(lab: Lab, ways: Sequence[Way]) -> list[Way]:

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from peers_install import Installed, add_options, install_peers
 from peers_tables import Table, describe_run, print_tables
-from peers_ways import LOGIST, PRICES, WAYS, Stage, Way, find_reason
+from peers_ways import LOGIST, LONGEST, PRICES, WAYS, Stage, Way, find_reason
 
 from logist.agents.sandbox import processes
 from tests.endpoint import ASIDE, Endpoint
@@ -49,10 +49,8 @@ CALLED = ("tool_result", "function_call_output", '"role": "tool"', "the second c
 """What only the second of two calls has in its request."""
 LIMITED = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """What a request calls its limit of output."""
-CAP = 0.01
-"""Dollars that a job may cost where the limit is tested."""
-EACH = 0.50
-"""Dollars that a call costs there: 20,000 tokens of output at 25 dollars a million."""
+CAPS = (0.01, 0.60)
+"""Dollars that the work may cost where limits are tested."""
 
 
 class Ended(NamedTuple):
@@ -378,32 +376,29 @@ def make_exits_table(chosen: Chosen) -> Table:
 # A cost limit.
 
 
-def exceed_limit(way: Way, peer: Installed | None) -> Cells:
-    """What a program spends that may spend less than one call costs."""
+def exceed_limit(way: Way, peer: Installed | None, cap: float) -> Cells:
+    """How often a program calls its model, what it spends, and how it ends, with a limit in dollars."""
     assert way.capped
-    usage = {"input": 1_000, "output": 20_000}
+    usage = {"input": 1_000, "output": LONGEST}
     with staged(way, peer, {**way.first, "usage": usage}, {**way.second, "usage": usage}) as (stage, model):
-        done = run(stage, way.capped(stage, CAP))
-        calls = str(model.calls.total())
-        return (
-            calls,
-            f"${model.spent:.3f}",
-            f"{model.spent / CAP:.1f}",
-            done.shown,
-            done.reason if done.code else "",
-        )
+        done = run(stage, way.capped(stage, cap))
+        return str(model.calls.total()), f"${model.spent:.3f}", done.shown
 
 
 def make_limits_table(chosen: Chosen) -> Table:
     """What is spent beyond a cost limit."""
-    rows = [(title, *exceed_limit(way, peer)) for title, way, peer in chosen.having("capped")]
+    each = (1_000 * PRICES[0] + LONGEST * PRICES[1]) / 1e6
+    rows: list[Cells] = []
+    for title, way, peer in chosen.having("capped"):
+        rows.append((title, *(cell for cap in CAPS for cell in exceed_limit(way, peer, cap))))
+    heads = [(f"calls, limit ${cap:.2f}", "spent", "exit code") for cap in CAPS]
     return Table(
         "limits",
-        "A cost limit that the first call passes",
-        f"The limit is ${CAP}, and the answer to each call has 20,000 tokens of output, which cost ${EACH:.2f} at the price that each program is given "
-        "(Claude Code knows its own). Logist reserves the highest cost of a call before it makes it; the others add up what was spent. "
-        "Programs without a cost limit are not in the table.",
-        ("", "calls", "spent", "times the limit", "exit code", "why"),
+        "A cost limit",
+        f"The work needs two calls, and each costs ${each:.3f}: one is more than the first limit, two are more than the second. Logist "
+        "makes a call only if its highest possible cost is within the limit, so it also refuses calls that would have cost less. The "
+        "others add up what was spent, and stop afterwards. Programs without a cost limit are left out.",
+        ("", *(head for group in heads for head in group)),
         rows,
     )
 

@@ -25,6 +25,8 @@ KEY = "dummy-key-for-benchmarks"
 PRICES = (5.0, 25.0)
 """Dollars for a million tokens of input, and of output, of the model: what Claude Code has in its own table for CLAUDE."""
 CLAUDE = "claude-opus-4-5"
+LONGEST = 20_000
+"""Tokens of output of the longest answer."""
 SESSION = "3f1c1a52-6a8e-4d6c-9d55-0c35d2f0b7aa"
 TASK = "Write hello into a.txt. This is the first call."
 SCHEMA = {
@@ -159,7 +161,7 @@ def _prepare_logist(stage: Stage) -> None:
     user = Path(stage.environment["HOME"]) / ".config" / "logist"
     user.mkdir(parents=True)
     model = {"provider_model": "openai/scripted", "endpoint": stage.url, "api_key_env": "MY_KEY"}
-    model |= {"input_price": PRICES[0], "output_price": PRICES[1]}
+    model |= {"input_price": PRICES[0], "output_price": PRICES[1], "max_output_tokens": LONGEST}
     settings = {"models": {"scripted": model}, "model": "scripted", "min_free_bytes": 0}
     (user / "config.yaml").write_text(json.dumps(settings), "utf-8")
     _run_logist(stage, "init")
@@ -368,11 +370,16 @@ def _prepare_inspect(stage: Stage) -> None:
     task = f"""
         from inspect_ai import Task, task
         from inspect_ai.dataset import Sample
-        from inspect_ai.solver import generate
+        from inspect_ai.solver import generate, user_message
 
         @task
         def calls():
             return Task(dataset=[{samples}], solver=generate())
+
+        @task
+        def chain():
+            again = user_message("This is the second call.")
+            return Task(dataset=[Sample(input="This is the first call.")], solver=[generate(), again, generate()])
         """
     stage.write("calls.py", "\n".join(line[8:] for line in task.splitlines()))
     price = {"input": PRICES[0], "output": PRICES[1], "input_cache_write": 0, "input_cache_read": 0}
@@ -384,7 +391,7 @@ def _inspect(command: str, *words: str) -> Argv:
     return lambda stage: [stage.command, command, *words, *options]
 
 
-_EVAL = ("calls.py", "--model", INSPECT_MODEL, "-M", "responses_api=false")
+_MODEL = ("--model", INSPECT_MODEL, "-M", "responses_api=false")
 
 
 def _retry_inspect(stage: Stage) -> list[str]:
@@ -392,13 +399,16 @@ def _retry_inspect(stage: Stage) -> list[str]:
     return _inspect("eval-retry", *(str(log) for log in logs if log.is_file()))(stage)
 
 
+def _inspect_capped(stage: Stage, cap: float) -> list[str]:
+    limit = ("--cost-limit", str(cap), "--model-cost-config", "prices.json")
+    return _inspect("eval", "calls.py@chain", *_MODEL, *limit)(stage)
+
+
 INSPECT = Way(
-    run=_inspect("eval", *_EVAL),
+    run=_inspect("eval", "calls.py@calls", *_MODEL),
     resume=_retry_inspect,
-    ask=_inspect("eval", *_EVAL),
-    capped=lambda stage, cap: _inspect(
-        "eval", *_EVAL, "--limit", "1", "--cost-limit", str(cap), "--model-cost-config", "prices.json"
-    )(stage),
+    ask=_inspect("eval", "calls.py@calls", *_MODEL),
+    capped=_inspect_capped,
     environment=_litellm_environment,
     prepare=_prepare_inspect,
 )

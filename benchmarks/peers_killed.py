@@ -45,6 +45,8 @@ BREATH = 0.3
 """Seconds between a call's arrival at the model and the blow."""
 HANGS = 6.0
 """Seconds that the call takes in which a program is killed."""
+ANSWERS = 30.0
+"""Seconds that the call takes in which a program gets a signal."""
 CALLED = ("tool_result", "function_call_output", '"role": "tool"', "the second call")
 """What only the second of two calls has in its request."""
 LIMITED = ("max_tokens", "max_completion_tokens", "max_output_tokens")
@@ -330,14 +332,16 @@ def make_writers_table(chosen: Chosen) -> Table:
 def signal_in_call(way: Way, peer: Installed | None, number: signal.Signals) -> str:
     """The exit code of a program that gets a signal while it waits for its model, as from a terminal."""
     assert way.ask
-    with staged(way, peer, {**way.second, "delay": 60.0}) as (stage, model):
+    with staged(way, peer, {**way.second, "delay": ANSWERS}) as (stage, model):
         process = start(stage, way.ask(stage))
         if not model.has_call(1, PATIENCE):
             kill_session(process)
             return f"no call: {finish(process).reason}"
         time.sleep(1.0)  # some set their handlers late
         os.killpg(process.pid, number)
-        return finish(process, 30.0).shown
+        ended = finish(process, 2 * ANSWERS)
+        late = ended.code is not None and ended.seconds > ANSWERS / 2
+        return f"{ended.shown} after {ended.seconds:.0f} s" if late else ended.shown
 
 
 def fail_call(way: Way, peer: Installed | None) -> tuple[str, str]:

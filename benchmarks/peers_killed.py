@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from peers_install import Installed, add_options, install_peers
 from peers_tables import Table, describe_run, print_tables
-from peers_ways import LOGIST, LONGEST, PRICES, WAYS, Stage, Way, find_reason
+from peers_ways import LOGIST, LOGIST_AT_ONCE, LONGEST, PRICES, WAYS, Stage, Way, find_reason
 
 from logist.agents.sandbox import processes
 from tests.endpoint import ASIDE, Endpoint
@@ -308,20 +308,30 @@ def write_at_once(way: Way, peer: Installed | None, count: int) -> tuple[int, in
         return sum(done.code == 0 for done in ended), kept
 
 
+def count_changes(way: Way, peer: Installed | None, chosen: Chosen) -> Cells:
+    """The changes of all rounds: made, refused, kept, and lost."""
+    rounds = [write_at_once(way, peer, chosen.writers) for _ in range(chosen.rounds)]
+    made = chosen.writers * chosen.rounds
+    refused = made - sum(reported for reported, _ in rounds)
+    lost = sum(max(0, reported - kept) for reported, kept in rounds)
+    return way.change, str(made), str(refused), str(sum(kept for _, kept in rounds)), str(lost)
+
+
 def make_writers_table(chosen: Chosen) -> Table:
     """Changes that several processes make at the same time."""
     rows: list[Cells] = []
     for title, way, peer in chosen.having("add"):
-        rounds = [write_at_once(way, peer, chosen.writers) for _ in range(chosen.rounds)]
-        said, kept = sum(each[0] for each in rounds), sum(each[1] for each in rounds)
-        lost = sum(max(0, said - kept) for said, kept in rounds)
-        rows.append((title, way.change, str(chosen.writers * chosen.rounds), str(said), str(kept), str(lost)))
+        if way is LOGIST:
+            rows.append((f"{title}, with --wait", *count_changes(way, peer, chosen)))
+            rows.append((f"{title}, without --wait", *count_changes(LOGIST_AT_ONCE, peer, chosen)))
+        else:
+            rows.append((title, *count_changes(way, peer, chosen)))
     return Table(
         "writers",
         "Several processes change one store",
-        f"{chosen.writers} processes make one change each at the same time, {chosen.rounds} times, without a retry of the benchmark. A refusal that says so "
-        "is honest; a change that was reported and is not there is lost.",
-        ("", "the change", "made", "reported", "kept", "lost"),
+        f"{chosen.writers} processes make one change each at the same time, {chosen.rounds} times; none is tried again. A change that was "
+        "refused with an error is not lost: its program knows. One that was reported as made and is not there is lost.",
+        ("", "the change", "made", "refused", "kept", "lost"),
         rows,
     )
 
@@ -447,6 +457,10 @@ def kill_tables(
 ) -> list[Table]:
     """Run the tests with Logist and these peers. `only`: the names of the tables; `quick`: fewer kills."""
     processes.become_subreaper()
+    if (
+        signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    ):  # as in the background of a shell script; children inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     chosen = Chosen({"logist": None, **peers}, *((3, 1, 4) if quick else ()))
     return [make(chosen) for name, make in TABLES.items() if name in only]
 

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +146,7 @@ def _probe(name: str, change: str = "", **more: Any) -> Way:
     if change:
         verbs |= {"add": lambda stage, number: _verb(name, "add", str(number), "")(stage)}
         verbs |= {"count": _verb(name, "count"), "change": change}
-    return Way(**{**verbs, **more})
+    return Way(**(verbs | more))
 
 
 def _probe_calls(name: str, change: str, **more: Any) -> Way:
@@ -200,12 +200,16 @@ LOGIST = _probe(
     ask=lambda stage: _logist("job", "run", "j"),
     strict=lambda stage: _logist("job", "run", "j"),
     capped=_run_capped,
+    add=lambda stage, number: _logist("inbox", "note", "j", str(number), "--wait", "60"),
     environment=lambda stage: {"MY_KEY": KEY, "LOGIST_STEWARD": "ada", "GIT_CONFIG_NOSYSTEM": "1"},
     prepare=_prepare_logist,
     first={"calls": [{"tool": ["write_file", {"path": "a.txt", "content": "hello\n"}]}]},
     second={"text": DONE},
     tell_end=_tell_end_of_job,
 )
+
+LOGIST_AT_ONCE = replace(LOGIST, add=lambda stage, number: _logist("inbox", "note", "j", str(number)))
+"""Without `--wait`, a command refuses to work on a job that another one works on."""
 
 
 # Agent programs.

@@ -27,8 +27,4 @@ def read():
     tell(sum(entry.kind == "note" for entry in job.history) - 1)
 
 
-def add(number, url):
-    Project.open().open_job("j").add_note(number)
-
-
-choose(save=save, read=read, add=add, count=count)
+choose(save=save, read=read, count=count)

@@ -21,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import calls
 from peers_commands import table_commands, table_listings, table_starts
 from peers_install import PEERS, Installed, Missing, add_options, install_peers
-from peers_tables import Table, describe_run, print_tables, record_tables
+from peers_killed import TABLES as KILL_TABLES
+from peers_killed import kill_tables
+from peers_tables import Table, describe_run, print_run, print_tables, record_tables
 from peers_turns import Lab, table_appends, table_calls, table_replays, table_steps
 
 from logist.version import __version__
@@ -48,22 +50,23 @@ def main() -> None:
         if isinstance(reason, Missing):
             print(f"{PEERS[name].title} is left out: {reason}", file=sys.stderr)
     there = {name: peer for name, peer in peers.items() if isinstance(peer, Installed)}
-    tables = list(measure_tables(options, there))
     versions = {"Logist": f"Logist {__version__}", **{peer.title: peer.versions for peer in there.values()}}
-    missing = {
-        PEERS[name].title: str(reason) for name, reason in peers.items() if isinstance(reason, Missing)
-    }
-    run = describe_run(versions, missing)
-    print_tables(tables, run)
-    if options.record:
-        record_tables(tables, run)
+    missing = {PEERS[name].title: str(reason) for name, reason in peers.items() if isinstance(reason, Missing)}
+    for table in measure_tables(options, there):  # what is measured is kept, even if a later table is not
+        run = describe_run(versions, missing)
+        print_tables([table])
+        if options.record:
+            record_tables([table], run)
+    print_run(describe_run(versions, missing))
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
-    parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
+    parser.add_argument(
+        "--only", nargs="*", choices=[*TABLES, *KILL_TABLES], default=[*TABLES, *KILL_TABLES], metavar="TABLE"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="fewer and shorter measurements, for a first look"
     )
@@ -82,8 +85,10 @@ def measure_tables(options: argparse.Namespace, peers: dict[str, Installed]) -> 
         Endpoint({"text": text, "usage": {"input": 10, "output": 10}}) as endpoint,
     ):
         lab = Lab(peers, Path(folder), endpoint.url, quick=options.quick)
-        for name in options.only:
-            yield TABLES[name](lab)
+        yield from (make(lab) for name, make in TABLES.items() if name in options.only)
+    for name in KILL_TABLES:
+        if name in options.only:
+            yield from kill_tables(peers, only=[name], quick=options.quick)
 
 
 if __name__ == "__main__":

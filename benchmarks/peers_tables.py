@@ -92,8 +92,11 @@ def record_tables(
     page_file.write_text(page.replace(cut_block(page), block), "utf-8")
 
 
-ORDER = ("startup", "step", "command", "append", "replay", "listing", "call")
-"""The tables of peers.py in the order of the page; others follow."""
+ORDER = (
+    *("calls", "saves", "writers", "exits", "limits"),
+    *("startup", "step", "command", "append", "replay", "listing", "call"),
+)
+"""The tables in the order of the page: what is promised comes before what is fast."""
 
 
 def find_place(name: str) -> tuple[int, str]:

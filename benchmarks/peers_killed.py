@@ -4,7 +4,7 @@ which changes of several processes are lost, and whether the exit code and a cos
 The model is a server on 127.0.0.1 that counts the calls. Every program runs with an empty environment, a home of its own and a
 dummy key. benchmarks/peers_install.py installs the others.
 
-Run: python benchmarks/peers_killed.py [--only calls saves writers exits limits] [--peers langgraph ...] [--quick]
+Run: python benchmarks/peers_killed.py [--only paid saves writers exits limits] [--peers langgraph ...] [--quick]
 """
 
 from __future__ import annotations
@@ -31,7 +31,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from peers_install import Installed, add_options, install_peers
 from peers_tables import Table, describe_run, print_tables
-from peers_ways import LOGIST, LOGIST_AT_ONCE, LONGEST, PRICES, WAYS, Stage, Way, find_reason
+from peers_ways import (
+    LOGIST,
+    LOGIST_AT_ONCE,
+    LONGEST,
+    PFLOW,
+    PFLOW_SHELL,
+    PRICES,
+    WAYS,
+    Stage,
+    Way,
+    find_reason,
+)
 
 from logist.agents.sandbox import processes
 from tests.endpoint import ASIDE, Endpoint
@@ -226,8 +237,10 @@ def make_calls_table(chosen: Chosen) -> Table:
         rows.append((title, *kill_in_calls(way, peer, whole=False)))
         if way is LOGIST:
             rows.append((f"{title}, and its courier", *kill_in_calls(way, peer, whole=True)))
+        if way is PFLOW:
+            rows.append((f"{title}, calls in shell steps", *kill_in_calls(PFLOW_SHELL, peer, whole=False)))
     return Table(
-        "calls",
+        "paid",
         "Killed in the second of two paid calls",
         "kill -9 while the second call is at the model; then the command that continues, once. Most programs promise at least once: "
         "what was cut off is done again. Logist makes calls in a process of its own, the courier, which survives the command. If "
@@ -446,7 +459,7 @@ class Chosen(NamedTuple):
 
 
 TABLES: dict[str, Callable[[Chosen], Table]] = {
-    "calls": make_calls_table,
+    "paid": make_calls_table,
     "saves": make_saves_table,
     "writers": make_writers_table,
     "exits": make_exits_table,

@@ -4,7 +4,7 @@ which changes of several processes are lost, and whether the exit code and a cos
 The model is a server on 127.0.0.1 that counts the calls. Every program runs with an empty environment, a home of its own and a
 dummy key. benchmarks/peers_install.py installs the others.
 
-Run: python benchmarks/peers_killed.py [--only calls saves writers exits limits] [--peers langgraph ...] [--quick]
+Run: python benchmarks/peers_killed.py [--only paid saves writers exits limits] [--peers langgraph ...] [--quick]
 """
 
 from __future__ import annotations
@@ -31,7 +31,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from peers_install import Installed, add_options, install_peers
 from peers_tables import Table, describe_run, print_tables
-from peers_ways import LOGIST, LOGIST_AT_ONCE, LONGEST, PRICES, WAYS, Stage, Way, find_reason
+from peers_ways import (
+    LOGIST,
+    LOGIST_AT_ONCE,
+    LONGEST,
+    PFLOW,
+    PFLOW_SHELL,
+    PRICES,
+    WAYS,
+    Stage,
+    Way,
+    find_reason,
+)
 
 from logist.agents.sandbox import processes
 from tests.endpoint import ASIDE, Endpoint
@@ -212,7 +223,7 @@ def kill_in_calls(way: Way, peer: Installed | None, *, whole: bool) -> Cells:
                 f"{model.calls[1]} + 1",
                 f"{model.calls[2]} + 1",
                 "-",
-                "can't continue: a new run pays for all again",
+                "can't continue",
             )
         done = run(stage, way.resume(stage))
         end = way.tell_end(done.code, f"{done.out}\n{done.err}")
@@ -226,13 +237,15 @@ def make_calls_table(chosen: Chosen) -> Table:
         rows.append((title, *kill_in_calls(way, peer, whole=False)))
         if way is LOGIST:
             rows.append((f"{title}, and its courier", *kill_in_calls(way, peer, whole=True)))
+        if way is PFLOW:
+            rows.append((f"{title}, calls in shell steps", *kill_in_calls(PFLOW_SHELL, peer, whole=False)))
     return Table(
-        "calls",
+        "paid",
         "Killed in the second of two paid calls",
-        "kill -9 while the second call is at the model; then the command that continues, once. In a perfect world each call is paid "
-        "once. At least once is the usual promise: the call that was cut off is made again. Logist makes calls in a process "
-        "of its own, the courier, which survives the command; if the courier is killed too, nobody can know whether the call was "
-        "charged, so it asks a person first.",
+        "kill -9 while the second call is at the model; then the command that continues, once. Most programs promise at least once: "
+        "what was cut off is done again. Logist makes calls in a process of its own, the courier, which survives the command. If "
+        "the courier is killed too, nobody can know whether the call was charged, so a person decides. A program that can't "
+        "continue pays for everything again in a new run.",
         ("", "call 1 paid", "call 2 paid", "exit code", "the next command"),
         rows,
     )
@@ -285,8 +298,9 @@ def make_saves_table(chosen: Chosen) -> Table:
         "saves",
         "Killed while it saves",
         "A program saves 1 kB again and again, as fast as it can, and is killed with kill -9 after 0.05 to 0.5 seconds. Then what it "
-        "saved is opened, and continued with one more save. A stress test: an agent waits for its model between two saves. "
-        "A killed process loses nothing that it gave to the system, so this says nothing about a power failure.",
+        "saved is opened, and continued with one more save. This is a stress test: an agent waits for its model between two saves. "
+        "Saves differ in what they do: Logist, LangGraph and DBOS ask the disk to keep each one, the others don't. A kill loses "
+        "nothing that a program gave to the system, so this says nothing about a power failure.",
         ("", "kills", "can't be continued", "reported saves lost", "saves before a kill", "why"),
         rows,
     )
@@ -380,8 +394,9 @@ def make_exits_table(chosen: Chosen) -> Table:
     return Table(
         "exits",
         "Exit codes of what did not succeed",
-        "Ctrl-C and SIGTERM while the model is asked; a provider that answers 401; and an answer of prose (`hello`) where a schema "
-        "asks for JSON (a real provider may enforce the schema, this one doesn't). A shell expects 130, 143, and anything but 0 for the others.",
+        "Ctrl-C and SIGTERM while the model is asked; a provider that refuses the key with 401, with the seconds until the program ended, "
+        "and its requests; and the answer `hello` where a schema asks for JSON (real providers often enforce the schema, this model "
+        "doesn't). A shell expects 130 and 143, and a script anything but 0 for the others.",
         ("", "Ctrl-C", "SIGTERM", "401", "after, requests", "not the JSON asked for"),
         rows,
     )
@@ -444,7 +459,7 @@ class Chosen(NamedTuple):
 
 
 TABLES: dict[str, Callable[[Chosen], Table]] = {
-    "calls": make_calls_table,
+    "paid": make_calls_table,
     "saves": make_saves_table,
     "writers": make_writers_table,
     "exits": make_exits_table,
@@ -457,9 +472,8 @@ def kill_tables(
 ) -> list[Table]:
     """Run the tests with Logist and these peers. `only`: the names of the tables; `quick`: fewer kills."""
     processes.become_subreaper()
-    if (
-        signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    ):  # as in the background of a shell script; children inherit it
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell script starts programs in its background so, and those that the benchmark starts would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     chosen = Chosen({"logist": None, **peers}, *((3, 1, 4) if quick else ()))
     return [make(chosen) for name, make in TABLES.items() if name in only]

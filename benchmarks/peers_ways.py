@@ -126,6 +126,8 @@ class Way:
     """What the command that continues did, from its exit code and output."""
 
 
+ASKS = "asks a person, who decides"
+"""What a command says that may not go on by itself."""
 WRITES = {"calls": [{"write": ["a.txt", "hello\n"]}]}
 """An agent's first answer: it calls a tool."""
 
@@ -188,7 +190,7 @@ def _logist(*words: str) -> list[str]:
 
 
 def _tell_end_of_job(code: int | None, text: str) -> str:
-    return "asks a person, who decides" if code == 3 and "in doubt" in text else _tell_end(code, text)
+    return ASKS if code == 3 and "in doubt" in text else _tell_end(code, text)
 
 
 DONE = json.dumps({"action": "COMPLETED", "evidence_files": ["a.txt"], "summary_for_supervisor": "Wrote it."})
@@ -421,13 +423,25 @@ INSPECT = Way(
 # Workflows.
 
 
-def _prepare_pflow(stage: Stage) -> None:
+def _write_pflow(stage: Stage, step: Callable[[str], str]) -> None:
     steps = "".join(
-        f"### {which}\n\nMakes the {which} call.\n\n- type: llm\n- model: openai/scripted\n\n"
-        f"```prompt\nthe {which} call\n```\n\n"
-        for which in ("first", "second")
+        f"### {which}\n\nMakes the {which} call.\n\n{step(which)}\n\n" for which in ("first", "second")
     )
     stage.write("calls.pflow.md", f"# Calls\n\nMakes two calls after each other.\n\n## Steps\n\n{steps}")
+
+
+def _prepare_pflow(stage: Stage) -> None:
+    head = "- type: llm\n- model: openai/scripted\n\n"
+    _write_pflow(stage, lambda which: f"{head}```prompt\nthe {which} call\n```")
+
+
+def _prepare_pflow_shell(stage: Stage) -> None:
+    _write_pflow(stage, lambda which: f"- type: shell\n\n```shell command\n{_call(stage, which)}\n```")
+
+
+def _call(stage: Stage, which: str) -> str:
+    """A shell command that makes a paid call."""
+    return f"{sys.executable} {PROBES / 'call.py'} {stage.url} {which}"
 
 
 PFLOW = Way(
@@ -437,12 +451,17 @@ PFLOW = Way(
     environment=_litellm_environment,
     prepare=_prepare_pflow,
 )
+PFLOW_SHELL = replace(
+    PFLOW,
+    prepare=_prepare_pflow_shell,
+    tell_end=lambda code, text: ASKS if code and "--force" in text else _tell_end(code, text),
+)
+"""A command may have effects that a model call hasn't."""
 
 
 def _prepare_spec_kit(stage: Stage) -> None:
-    call = f"{sys.executable} {PROBES / 'call.py'} {stage.url}"
     steps = "".join(
-        f"  - id: {which}\n    type: shell\n    run: {call} {which}\n" for which in ("first", "second")
+        f"  - id: {which}\n    type: shell\n    run: {_call(stage, which)}\n" for which in ("first", "second")
     )
     head = "schema_version: '1.0'\nworkflow:\n  id: calls\n  name: Calls\n  version: 1.0.0\n"
     stage.write("calls.yml", f"{head}steps:\n{steps}")

@@ -51,7 +51,9 @@ def main() -> None:
             print(f"{PEERS[name].title} is left out: {reason}", file=sys.stderr)
     there = {name: peer for name, peer in peers.items() if isinstance(peer, Installed)}
     versions = {"Logist": f"Logist {__version__}", **{peer.title: peer.versions for peer in there.values()}}
-    missing = {PEERS[name].title: str(reason) for name, reason in peers.items() if isinstance(reason, Missing)}
+    missing = {
+        PEERS[name].title: str(reason) for name, reason in peers.items() if isinstance(reason, Missing)
+    }
     for table in measure_tables(options, there):  # what is measured is kept, even if a later table is not
         run = describe_run(versions, missing)
         print_tables([table])

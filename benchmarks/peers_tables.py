@@ -60,11 +60,17 @@ def describe_run(versions: Mapping[str, str], missing: Mapping[str, str]) -> Run
     return Run(f"{datetime.now(UTC):%Y-%m-%d}", machine_text, versions, missing)
 
 
-def print_tables(tables: Iterable[Table], run: Run) -> None:
-    """Print tables for a terminal."""
+def print_tables(tables: Iterable[Table], run: Run | None = None) -> None:
+    """Print tables for a terminal, and the run if they are the last ones."""
     for table in tables:
         print(f"\n{table.title} ({table.name})\n{table.note}\n")
         measure.table([table.head, *table.rows])
+    if run:
+        print_run(run)
+
+
+def print_run(run: Run) -> None:
+    """Print where it was measured, with what, and what is missing."""
     print(f"\n{run.date}, {run.machine}")
     print("; ".join(run.versions.values()))
     for title, reason in run.missing.items():

@@ -18,6 +18,7 @@ from tests.endpoint import Endpoint
 from tests.support import ROOT
 from tests.test_guide import shows
 from tests.torture import agent_bench
+from tests.wire import Json
 
 PLACE = "/home/ada"
 ADA = {"NAME": "Ada", "EMAIL": "ada@example.com"}
@@ -116,7 +117,7 @@ def test_the_real_claude_code_shows_what_its_stand_in_shows(tmp_path: Path) -> N
     rest = next(index for index, typed in enumerate(page) if typed.command == "logist init")
     trusting = next(index for index, typed in enumerate(page) if typed.command.startswith("logist trust"))
     cheat, fix = "s/17)/12)  # was 17/", "s/sum(price /sum(price * count /"
-    steps = [
+    steps: list[Json] = [
         {"calls": [{"shell": f"sed -i '{cheat}' test_cart.py"}]},
         _finish("All tests pass now."),
         _finish("The tests pass.", output={"verdict": "PASS"}),
@@ -147,7 +148,7 @@ def test_the_real_claude_code_shows_what_its_stand_in_shows(tmp_path: Path) -> N
         assert all(request["path"].endswith("/messages") for request in endpoint.requests)
 
 
-def _finish(summary: str, **more: object) -> dict[str, str]:
+def _finish(summary: str, **more: object) -> Json:
     """A last answer with the exit command."""
     command = {
         "action": "COMPLETED",

@@ -113,8 +113,8 @@ def test_the_real_claude_code_shows_what_its_stand_in_shows(tmp_path: Path) -> N
     place = agent_bench.installed("claude")
     page = list(read_commands((ROOT / "docs" / "example-shell-loop.md").read_text("utf-8")))
     # Without the loop, which would run it outside of the sandbox.
-    stand_in = next(index for index, typed in enumerate(page) if typed.command.startswith("mkdir"))
-    rest = next(index for index, typed in enumerate(page) if typed.command == "logist init")
+    stand_in = next(index for index, typed in enumerate(page) if typed.command.startswith("mkdir -p"))
+    rest = next(index for index, typed in enumerate(page) if typed.command == "mkdir .logist")
     trusting = next(index for index, typed in enumerate(page) if typed.command.startswith("logist trust"))
     cheat, fix = "s/17)/12)  # was 17/", "s/sum(price /sum(price * count /"
     steps: list[Json] = [

@@ -4,7 +4,7 @@ which changes of several processes are lost, and whether the exit code and a cos
 The model is a server on 127.0.0.1 that counts the calls. Every program runs with an empty environment, a home of its own and a
 dummy key. benchmarks/peers_install.py installs the others.
 
-Run: python benchmarks/peers_killed.py [--only paid saves writers exits limits] [--peers langgraph ...] [--quick]
+Run: python benchmarks/peers_killed.py [--only calls saves writers exits limits] [--peers langgraph ...] [--quick]
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def make_calls_table(chosen: Chosen) -> Table:
         if way is PFLOW:
             rows.append((f"{title}, calls in shell steps", *kill_in_calls(PFLOW_SHELL, peer, whole=False)))
     return Table(
-        "paid",
+        "calls",
         "Killed in the second of two paid calls",
         "kill -9 while the second call is at the model; then the command that continues, once. Most programs promise at least once: "
         "what was cut off is done again. Logist makes calls in a process of its own, the courier, which survives the command. If "
@@ -459,7 +459,7 @@ class Chosen(NamedTuple):
 
 
 TABLES: dict[str, Callable[[Chosen], Table]] = {
-    "paid": make_calls_table,
+    "calls": make_calls_table,
     "saves": make_saves_table,
     "writers": make_writers_table,
     "exits": make_exits_table,

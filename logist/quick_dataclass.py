@@ -73,7 +73,8 @@ class _InitOnUse:
         self._cls, self._uses = cls, 0
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is not None and self._uses < _UNCOMPILED:
+        # From Python 3.13 on, inspect.signature asks with the class as the instance.
+        if instance is not None and self._uses < _UNCOMPILED and not isinstance(instance, type):
             self._uses += 1
             return partial(_initialize, self, instance)
         return self.compile().__get__(instance, owner)

@@ -210,9 +210,12 @@ def make_authority(place: Path) -> Authority:
         )
 
     new = ("req", "-newkey", "rsa:2048", "-nodes")
-    openssl(*new, "-x509", "-days", "2", "-subj", "/CN=Tests", "-keyout", "ca.key", "-out", "ca.pem")
+    # What Python 3.13 and newer ask of a certificate.
+    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    openssl(*new, "-x509", "-days", "2", "-subj", "/CN=Tests", *usage, "-keyout", "ca.key", "-out", "ca.pem")
     openssl(*new, "-subj", "/CN=127.0.0.1", "-keyout", "server.key", "-out", "server.csr")
-    (place / "names").write_text("subjectAltName=IP:127.0.0.1\n", "ascii")
+    extensions = "subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\nsubjectKeyIdentifier=hash\n"
+    (place / "names").write_text(extensions, "ascii")
     openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
             "-days", "2", "-extfile", "names", "-out", "server.pem")  # fmt: skip
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -214,7 +214,8 @@ def test_a_standard_module_is_loaded_when_it_is_used(tmp_path: Path, code: str, 
         ("import selectors; a = selectors.PollSelector; print(isinstance(a(), selectors.BaseSelector), selectors.DefaultSelector().close())", "True None\n"),
         ("import subprocess; print(subprocess.run(['sh', '-c', 'cat; echo e >&2'], input=b'a', capture_output=True))", "CompletedProcess(args=['sh', '-c', 'cat; echo e >&2'], returncode=0, stdout=b'a', stderr=b'e\\n')\n"),
         ("import socketserver, asyncio; print(asyncio.run(asyncio.sleep(0, 5)))", "5\n"),
-        ("import click; print(any(each.__module__ == 'ast' for each in object.__subclasses__()))", "False\n"),
+        # From 3.14 on, the `inspect` that click needs loads it.
+        ("import click; print(sys.version_info < (3, 14) and any(each.__module__ == 'ast' for each in object.__subclasses__()))", "False\n"),
         ("import typing; a = typing.List['int | None']; print(typing.get_type_hints(type('A', (), {'__annotations__': {'a': a}})))", "{'a': typing.List[int | None]}\n"),
     ],
 )  # fmt: skip

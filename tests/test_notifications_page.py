@@ -140,7 +140,7 @@ def test_mail(desk: Desk) -> None:
     thread.join(10)
     server.listener.close()
     mail = email.message_from_bytes(server.mail, policy=email.policy.default)
-    assert server.recipients == ["rcpt TO:<ada@example.org>"]
+    assert [text.lower() for text in server.recipients] == ["rcpt to:<ada@example.org>"]
     assert mail["Subject"] == "fix is STUCK: Which <!channel> & @everyone? x"
     content = mail.get_body().get_content().replace("\r\n", "\n")  # type: ignore[union-attr]
     assert content.endswith("To see it: logist job show --job fix\n")

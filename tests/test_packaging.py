@@ -83,6 +83,12 @@ def test_another_build_of_the_same_files_gives_the_same_bytes(dist: Dist, tmp_pa
 
 
 @pytest.mark.deep
+def test_what_a_package_index_checks_is_right(dist: Dist, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "twine", "check", "--strict", *dist, cwd=tmp_path)
+    run(sys.executable, "-m", "check_wheel_contents", dist.wheel, cwd=tmp_path)
+
+
+@pytest.mark.deep
 def test_the_sdist_holds_what_the_wheel_needs(dist: Dist) -> None:
     with tarfile.open(dist.sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +14,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.endpoint import Endpoint
 from tests.support import ROOT
 from tests.test_guide import shows
+from tests.torture import agent_bench
+from tests.wire import Json
 
 PLACE = "/home/ada"
 ADA = {"NAME": "Ada", "EMAIL": "ada@example.com"}
@@ -99,3 +104,56 @@ def test_the_page_shows_what_its_commands_show(page: Path, tmp_path: Path) -> No
 def test_every_example_is_in_the_gallery() -> None:
     gallery = (ROOT / "docs" / "gallery.md").read_text("utf-8")
     assert re.findall(r"\]\((example-[\w-]+\.md)\)", gallery) == [page.name for page in PAGES[1:]]
+
+
+@pytest.mark.deep
+def test_the_real_claude_code_shows_what_its_stand_in_shows(tmp_path: Path) -> None:
+    if not list((ROOT / ".venv-agents").glob(f"{agent_bench.BUNDLED}/claude")):
+        pytest.skip("scripts/test --deep installs Claude Code in .venv-agents")
+    place = agent_bench.installed("claude")
+    page = list(read_commands((ROOT / "docs" / "example-shell-loop.md").read_text("utf-8")))
+    # Without the loop, which would run it outside of the sandbox.
+    stand_in = next(index for index, typed in enumerate(page) if typed.command.startswith("mkdir -p"))
+    rest = next(index for index, typed in enumerate(page) if typed.command == "mkdir .logist")
+    trusting = next(index for index, typed in enumerate(page) if typed.command.startswith("logist trust"))
+    cheat, fix = "s/17)/12)  # was 17/", "s/sum(price /sum(price * count /"
+    steps: list[Json] = [
+        {"calls": [{"shell": f"sed -i '{cheat}' test_cart.py"}]},
+        _finish("All tests pass now."),
+        _finish("The tests pass.", output={"verdict": "PASS"}),
+        {"calls": [{"shell": f"sed -i 's/12)  # was 17/17)/' test_cart.py && sed -i '{fix}' cart.py"}]},
+        _finish("Multiplied by the count, and restored the test."),
+        _finish("The tests pass.", output={"verdict": "PASS"}),
+    ]
+    with Endpoint(*steps) as endpoint:
+        address = {
+            "base_url": f"{endpoint.base}/v1",
+            "api_key_env": "ANTHROPIC_API_KEY",
+            "protocol": "anthropic",
+        }
+        readable = json.dumps([str(root) for root in place.roots])
+        commands = [
+            *page[:stand_in],
+            *page[rest:trusting],
+            Typed(
+                f"logist config set --user providers.anthropic {shlex.quote(json.dumps(address))}", ["..."]
+            ),
+            Typed(f"logist config set --user sandbox.readable {shlex.quote(readable)}", ["..."]),
+            Typed(f"export PATH=$PATH:{shlex.quote(place.path)}", []),
+            *page[trusting:],
+        ]
+        for typed, seen in zip(commands, type_commands(commands, tmp_path), strict=True):
+            assert shows(typed.shown, [line.rstrip() for line in seen]), (typed.command, seen)
+        assert endpoint.taken == len(steps)
+        assert all(request["path"].endswith("/messages") for request in endpoint.requests)
+
+
+def _finish(summary: str, **more: object) -> Json:
+    """A last answer with the exit command."""
+    command = {
+        "action": "COMPLETED",
+        "evidence_files": ["cart.py"],
+        "summary_for_supervisor": summary,
+        **more,
+    }
+    return {"text": json.dumps(command)}

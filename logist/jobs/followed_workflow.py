@@ -79,6 +79,18 @@ def read_followed(job: JobDir, state: dict[str, Any], *, running: bool = False) 
     return Followed(job.id, progress.spec.workflow, own, progress, children, running)
 
 
+def read_step_task(job: JobDir, state: State) -> str:
+    """Return the task of the current step, with its placeholders filled; "" in the built-in workflow."""
+    if state.workflow is None:
+        return ""
+    try:
+        progress = workflow_progress.read_progress(job.read_entries())
+    except ValueError:
+        return ""  # a workflow of a newer Logist
+    task = workflow_progress.describe_manual_step(progress.spec, state) if progress is not None else None
+    return task.prompt if task is not None else ""
+
+
 def _read_children(jobs_dir: str, ids: Iterable[str], depth: int) -> tuple[SeenChild, ...]:
     return tuple(_read_child(jobs_dir, job_id, depth) for job_id in ids)
 

@@ -950,9 +950,13 @@ def _connect(file: str, mode: str = "rw") -> sqlite3.Connection:
     # A killed process leaves a journal, which the next one rolls back. A crash of the machine may leave anything; the
     # index is made again then, so nothing needs to be flushed. No WAL: it creates files even for reading.
     # What is deleted is overwritten: a text may be removed from a job because it contains a secret.
-    database.executescript(
-        "PRAGMA synchronous = OFF; PRAGMA journal_mode = TRUNCATE; PRAGMA secure_delete = ON;"
-    )
+    try:
+        database.executescript(
+            "PRAGMA synchronous = OFF; PRAGMA journal_mode = TRUNCATE; PRAGMA secure_delete = ON;"
+        )
+    except BaseException:
+        database.close()
+        raise
     return database
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from logist.core.model import Interaction, State
 from logist.errors import LogistError
@@ -10,6 +11,8 @@ from logist.jobs.base.result import CommandResult
 from logist.quick_dataclass import dataclass
 from logist.web import job_actions
 from logist.web.job_view import JobHead
+
+_AFTER_COMMA = re.compile(r",\s*(?=[}\]])")
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,12 @@ def _find_line(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return f" (see line {error.lineno}, column {error.colno})"
+        # Python 3.13 and newer report the comma before a closing bracket, older ones the bracket.
+        bracket = _AFTER_COMMA.match(text, error.pos)
+        place = bracket.end() if bracket else error.pos
+        return (
+            f" (see line {text.count(chr(10), 0, place) + 1}, column {place - text.rfind(chr(10), 0, place)})"
+        )
     except (ValueError, RecursionError):
         return ""
     return ""

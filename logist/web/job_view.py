@@ -14,8 +14,8 @@ from logist.jobs.base.plain_reader import read_interaction
 from logist.jobs.base.predecessors import find_unmet_of
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
-from logist.jobs.followed_workflow import read_followed
-from logist.jobs.steward.inbox import InboxItem, read_step_task
+from logist.jobs.followed_workflow import read_followed, read_step_task
+from logist.jobs.steward.inbox import InboxItem
 from logist.jobs.steward.inbox_decisions import DecisionChoice, Input, list_decisions
 from logist.jobs.steward.job_diff import Scope, compare_job
 from logist.quick_dataclass import dataclass
@@ -198,7 +198,7 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
     return Overview(
         task=spec.prompt or state.title,
         criteria=[criteria] if isinstance(criteria, str) else list(criteria),
-        step_task=read_step_task(str(head.job.path), state.step),
+        step_task=read_step_task(head.job, state),
         answer=answer,
         is_valid=is_valid,
         is_repeated=is_valid and question is not None and " ".join(str(question["question"]).split()) == said,

@@ -48,7 +48,7 @@ def measure(place: Path, *names: str) -> dict[str, list[list[str]]]:
 @pytest.mark.deep
 @pytest.mark.disk
 def test_logist_pays_no_call_twice_and_continues(tmp_path: Path) -> None:
-    assert measure(tmp_path, "paid")["paid"] == [
+    assert measure(tmp_path, "calls")["calls"] == [
         ["Logist", "1", "1", "0", "continues"],
         ["Logist, and its courier", "1", "1", "3", "asks a person, who decides"],
     ]

@@ -27,7 +27,7 @@ def test_json_is_read(text: str) -> None:
         ("[-Infinity]", "-Infinity is not a finite number"),
         (nested(65), "nested more than 64 levels deep"),
         (nested(900), "nested more than 64 levels deep"),
-        ("[" * 100_000, "invalid JSON: maximum recursion depth"),
+        ("[" * 100_000, "nested more than 64 levels deep"),
     ],
 )
 def test_what_no_file_could_hold_is_refused(text: str, said: str) -> None:

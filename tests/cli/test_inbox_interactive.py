@@ -355,6 +355,12 @@ def test_a_manual_step_with_its_result(desk: Desk, sit: Sit) -> None:
     assert desk.state("hand")["outputs"] == {"look": {"ok": True}}
 
 
+def test_the_task_of_a_manual_step_has_its_values(desk: Desk, sit: Sit) -> None:
+    follow(desk, "hand", "- {id: look, name: Look around, execution: manual, prompt: 'Look at {{title}}.'}\n")
+    assert "manual step look: Look around\n" in desk("inbox").out
+    assert "Look at W." in sit().wait_for("hand [")
+
+
 def test_a_limit_is_raised(desk: Desk, sit: Sit) -> None:
     desk.create("j1", "--max-allowed-iterations", "0")
     assert desk("job", "step", "j1").code == 7

@@ -137,6 +137,16 @@ def test_a_finding_without_a_file_is_reported(desk: Desk) -> None:
     assert "1 finding without a file" in desk("sarif").err
 
 
+def test_a_failed_check_of_an_answer_by_hand_is_at_its_evidence(desk: Desk) -> None:
+    desk.settings("review: {checks: {ours: {command: 'exit 4'}}}\n")
+    desk("trust", "--yes")
+    desk.create()
+    (desk.jobs / "j1" / "workspace" / "by-hand.txt").write_text("1\n", "utf-8")
+    desk("job", "poststep", "j1", "--response-string", command(evidence_files=["missing.txt", "by-hand.txt"]))
+    [result] = read_log(desk)["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "by-hand.txt"
+
+
 def test_a_damaged_history_is_left_out_and_the_log_says_so(desk: Desk) -> None:
     prepare(desk, ISSUE)
     history = desk.jobs / "j1" / "jobHistory.json"

@@ -67,7 +67,7 @@ def make_approval(desk: Desk, job_id: str = "approval") -> None:
 
 
 def make_manual(desk: Desk) -> None:
-    steps = "- {id: look, execution: manual, prompt: Look at the logs.}\n- {id: next, prompt: Go on.}\n"
+    steps = "- {id: look, execution: manual, prompt: 'Look at the logs of {{title}}.'}\n- {id: next, prompt: Go on.}\n"
     follow(desk, "manual", steps)
 
 

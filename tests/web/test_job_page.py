@@ -30,6 +30,10 @@ def test_steps_and_roles_are_chosen_from_a_list(visitor: Visitor) -> None:
     assert '<option value="Planner"' not in roles  # it does the work already
 
 
+def test_the_task_of_a_manual_step_has_its_values(visitor: Visitor) -> None:
+    assert "Look at the logs of W." in visitor.get("/jobs/manual").text
+
+
 def test_a_job_that_does_not_wait_shows_what_comes_next(visitor: Visitor) -> None:
     for job, said in (
         ("pending", "An agent works on it at the next run"),

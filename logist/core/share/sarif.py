@@ -33,7 +33,7 @@ class _StepFindings:
     findings: list[JsonObject] = field(default_factory=list)
     sequence: int = 0
     files: tuple[str, ...] = ()
-    """The files that the last doer of the step changed."""
+    """The files that the last doer of the step changed; or else, those that it named as evidence."""
     override: Interaction | None = None
     """The approval of a steward in spite of them."""
 
@@ -59,11 +59,13 @@ class FindingCollector:
             step.findings, step.sequence = list(command.findings or ()), entry.sequence
             step.override = None
             return
-        step.files = tuple(
+        changed = tuple(
             change.path
             for change in entry.observed.changes
             if change.kind != "deleted" and not change.cache and change.mode.startswith("100")
         )
+        # Of an answer that was supplied by hand, no changes are observed, but it names its files.
+        step.files = changed or tuple(each.path for each in entry.observed.evidence if each.sha256)
         failed = [
             {
                 "check": each.check,
@@ -93,7 +95,7 @@ class FindingCollector:
         level = LEVELS.get(str(finding.get("severity")), "warning")
         text = redact(str(finding.get("message") or "(no message)"), ())[0]
         file = read_file(finding.get("file"))
-        # A failed check belongs to no file: readers that need one get the first file that was changed.
+        # A failed check belongs to no file: readers that need one get the first file of the work.
         place = file or next(filter(None, map(read_file, step.files)), None)
         line = finding.get("line") if file else None
         fingerprint = compute_sha256(json.dumps([rule, file, " ".join(text.split())]).encode())

@@ -224,7 +224,7 @@ def _build_item(
     snooze = read_snooze(folder, state["revision"])
     since = str(state["updated_at"])
     reason = waits.reason
-    if waits.kind == "manual" and (task := read_step_task(folder, str(state["step"]))):
+    if waits.kind == "manual" and (task := _read_step_task(folder, str(state["step"]))):
         reason = f"{reason}: {task}"
     return InboxItem(
         job=job_id,
@@ -302,12 +302,17 @@ def _compute_age(since: str, now: float) -> int:
     return max(0, int(now - datetime.fromisoformat(since).timestamp()))
 
 
-def read_step_task(folder: str, step: str) -> str:
-    """Return the task of a step, from the workflow of the job in `folder`; "" if there is none."""
+def _read_step_task(folder: str, step: str) -> str:
+    """Return the task of a step in one line, from the workflow of the job in `folder`; "" if there is none.
+
+    Filling a template takes the models, which a listing doesn't load: the name of the step says enough.
+    """
     try:
         workflow = json.loads(read_regular(f"{folder}/workflow.json", MOST_HISTORY))
-        steps = {each["id"]: each for each in workflow["steps"]}
-        return " ".join(str(steps[step].get("prompt") or "").split())
+        found = {each["id"]: each for each in workflow["steps"]}[step]
+        prompt = " ".join(str(found.get("prompt") or "").split())
+        has_placeholders = "{{" in prompt and not found.get("rendered")
+        return str(found.get("name") or prompt) if has_placeholders else prompt
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
 

@@ -26,8 +26,9 @@ from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import project_opening, specs
 from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.session import load_session
+from logist.jobs.followed_workflow import read_step_task
 from logist.jobs.step_job import GivenAnswer, do_poststep
-from logist.jobs.steward.inbox import list_inbox, read_step_task
+from logist.jobs.steward.inbox import list_inbox
 from logist.jobs.steward.inbox_decisions import (
     PAID_TEXT,
     DecisionChoice,
@@ -150,7 +151,7 @@ class InboxWalk:
     def _show_page(self, case: _Case) -> None:
         job = case.project.open_job(case.job_id)
         task = specs.read_job_spec(job, draft=True, accept_slips=True).prompt or ""
-        step_task = read_step_task(str(job.path), case.state.step)
+        step_task = read_step_task(job, case.state)
         last_ask = _find_last_ask(read_interactions(job))
         self._print(inbox_page.format_body(case.state, task, step_task, last_ask, case.item))
         self._show_changes(case)

@@ -197,7 +197,14 @@ class TestMeasuring:
         assert reason == "failed: exit code 1: ModuleNotFoundError: No module named 'dbos'"
 
     @pytest.mark.parametrize(
-        "names", ["call", pytest.param("startup step command append replay listing", marks=pytest.mark.deep)]
+        "names",
+        [
+            "call",
+            *(
+                pytest.param(names, marks=pytest.mark.deep)
+                for names in ("startup", "step", "command append", "replay listing")
+            ),
+        ],
     )
     def test_logist_is_measured_without_peers(self, tmp_path: Path, names: str) -> None:
         argv = ["--peers", "--quick", "--folder", str(tmp_path), "--only", *names.split()]

@@ -19,6 +19,9 @@ Keys = tuple[str, ...]
 
 _BOOLEAN_OF_OLD = frozenset({"yes", "no", "on", "off", "y", "n"})
 
+_BLANK = " \t\r\n\x85\u2028\u2029"
+"""What YAML has between values. Any other space, such as U+00A0, is a value."""
+
 
 def edit_text(text: str, name: str, changes: Mapping[Keys, object | None]) -> str:
     """Return the text with the field at each path set to its value, or removed if the value is None.
@@ -173,12 +176,12 @@ class _Edit:
         if value.start_mark.index < end:
             return end
         if isinstance(key, SequenceNode):  # an empty item: its mark is at the next token
-            return len(self.text[:end].rstrip())
+            return len(self.text[:end].rstrip(_BLANK))
         return self.text.index(":", key.end_mark.index) + 1
 
     def _find_content_end(self, key: Node, value: Node) -> int:
         """Return where a value ends, without the blank lines after a block scalar."""
-        return len(self.text[: self._find_end(key, value)].rstrip())
+        return len(self.text[: self._find_end(key, value)].rstrip(_BLANK))
 
     def _find_next_line(self, index: int) -> int:
         """Return where the next line begins."""

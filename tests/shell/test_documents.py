@@ -491,6 +491,10 @@ class TestEdited:
         assert edit_text("a: 1\n", "x.yaml", {("a",): 1.0}) == "a: 1.0\n"
         assert edit_text("a: 1\n", "x.yaml", {("a",): "1"}) == "a: '1'\n"
 
+    def test_a_space_that_yaml_does_not_know_is_a_value(self) -> None:
+        assert edit_text("b:\n    a: \xa0\nc: 1\n", "x.yaml", {("b",): "x"}) == "b: x\nc: 1\n"
+        assert edit_text("b:\n    a: \xa0\n", "x.yaml", {("b",): []}) == "b: []\n"
+
     def test_a_field_below_a_plain_value_is_refused(self) -> None:
         with pytest.raises(InvalidFile, match="`a` is not a mapping, so it can't contain `b`"):
             edit_text("a: 5\n", "x.yaml", {("a", "b"): 1})

@@ -112,15 +112,14 @@ def parse_json_option(text: str | None, option: str) -> Any:
     name = text[1:] if text.startswith("@") else ""
     try:
         value = json.loads(_read_text(name, "JSON")[1] if name else text, parse_constant=_reject_constant)
+        is_deep = _is_deep(value)
     except RecursionError:
-        raise UsageError(
-            f"nested more than {documents.MAX_DEPTH} levels deep", where=name or option
-        ) from None
+        is_deep = True
     except ValueError as error:
         raise UsageError(
             f"invalid JSON: {error}", where=name or option, fix="quote it for the shell: '{\"n\": 1}'"
         ) from None
-    if _is_deep(value):
+    if is_deep:
         raise UsageError(f"nested more than {documents.MAX_DEPTH} levels deep", where=name or option)
     return value
 

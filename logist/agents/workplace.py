@@ -37,7 +37,8 @@ class Workplace:
         top = Path(os.path.realpath(job.path))
         scratch = top / job.inflight.name / RUN
         if is_private:
-            (scratch / "home").mkdir(mode=0o700, parents=True, exist_ok=True)
+            for each in (scratch, scratch / "home"):  # one by one: the mode is not that of new parents
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
         return cls(top / job.workspace.name, scratch, environment)
 
     def clear_home(self) -> None:

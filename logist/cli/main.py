@@ -461,6 +461,9 @@ def _list_option_words(args: list[str]) -> list[str]:
 
 def _make_usage_error(error: click.UsageError, args: Sequence[str] = ()) -> UsageError:
     command = error.ctx.command_path if error.ctx else " ".join(("logist", *_find_command_words(args)))
+    if "#" in args:  # pasted from a page; zsh has no comments at a prompt
+        fix = "zsh passes comments on: leave out # and what follows it, or run: setopt interactive_comments"
+        return UsageError(error.format_message(), fix=fix)
     return UsageError(error.format_message(), fix=f"{command} --help")
 
 

@@ -60,7 +60,7 @@ def test_a_terminal_asks_for_provider_and_model(desk: Desk, place: Path) -> None
         terminal.wait_for("Provider:")
         terminal.type(b"nobody\n")
         terminal.wait_for("unknown provider `nobody`")
-        terminal.type(b"openai\n")
+        terminal.type(b"OpenAI\n")
         terminal.wait_for("Model of openai:")
         terminal.type(b"gpt-5-mini\n")
         assert terminal.wait() == 0
@@ -78,6 +78,26 @@ def test_no_answer_decides_later(desk: Desk, place: Path) -> None:
         terminal.type(b"\n")
         assert terminal.wait() == 0
     assert "\nmodel:" not in config(place)
+
+
+@pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["Ctrl-C", "Ctrl-D"])
+def test_stopped_at_the_question_nothing_is_created(desk: Desk, place: Path, key: bytes) -> None:
+    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
+        terminal.wait_for("Provider:")
+        terminal.type(key)
+        assert terminal.wait() == 130
+    assert "\nerror: stopped" in terminal.seen.replace("\r\n", "\n")
+    assert not (place / ".logist").exists()
+    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
+        terminal.wait_for("Provider:")
+
+
+def test_the_settings_of_a_project_above_decide_nothing(desk: Desk, place: Path) -> None:
+    assert desk("init", "--model", "ollama/llama3").code == 0
+    (place / "below").mkdir()
+    desk.place = place / "below"
+    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
+        terminal.wait_for("Provider:")
 
 
 def test_without_a_terminal_nothing_is_asked(place: Path) -> None:

@@ -70,6 +70,11 @@ def test_a_mistyped_command_names_the_one_that_was_meant(desk: Desk, args: list[
     assert f". Did you mean {meant}? (logist" in ran.err
 
 
+def test_a_pasted_comment_is_recognized(desk: Desk) -> None:
+    """In bash, a comment does not arrive."""
+    assert "zsh passes comments on" in desk("job", "list", "#", "all", "jobs").err
+
+
 def test_a_word_like_no_command_gets_no_advice(desk: Desk) -> None:
     assert desk("xyzzy").err == "error: No such command 'xyzzy'. (logist --help)\n"
 

@@ -99,6 +99,10 @@ def test_an_agent_program_is_never_one_of_the_workspace(bench: Bench) -> None:
     assert out == "real now\n"
     with pytest.raises(InvalidFile, match="program not found"):
         sandbox.pin_program(["agent"], confinement, PATH)
+    (tools / "agent").chmod(0o644)
+    with pytest.raises(InvalidFile, match="the program is not executable") as caught:
+        sandbox.pin_program(["agent"], confinement, f"{tools}:{PATH}")
+    assert caught.value.fix == f"chmod +x {tools / 'agent'}"
 
 
 @every
@@ -422,7 +426,8 @@ def sleeping(seconds: str, bench: Bench) -> list[str]:
     [
         (["no-such-program"], "program not found"),
         (["./script"], "can't start the program"),
-        (["./plain"], "program not found"),
+        (["./plain"], "the program is not executable"),
+        (["plain"], "program not found"),
     ],
 )
 def test_a_program_that_cannot_be_started(bench: Bench, argv: list[str], says: str) -> None:

@@ -75,8 +75,6 @@ def run_program(
     sandbox = choose_sandbox(confinement.mode)
     confinement = _complete_confinement(confinement, sandbox.kind, marker)
     executable = view.find_program(argv[0], confinement)
-    if executable is None:
-        raise InvalidFile("program not found", where=argv[0], fix="install it, or use its absolute path")
     processes.become_subreaper()
     files, room, tail = (
         (create_output_file(stdout), create_output_file(stderr)),

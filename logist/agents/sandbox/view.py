@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from logist.agents.sandbox.confinement import Confinement
 from logist.errors import InvalidFile
@@ -76,16 +78,19 @@ def list_settings(*, network: bool) -> tuple[str, ...]:
     return tuple(path for path in (f"/etc/{name}" for name in names) if os.path.exists(path))
 
 
-def find_program(program: str, confinement: Confinement) -> str | None:
-    """Return the absolute path of `program`, searched in the PATH that it
-    will have; None if not found.
-    """
-    if os.sep in program:
-        candidate = os.path.join(confinement.workspace, program)
-        return candidate if os.access(candidate, os.X_OK) and os.path.isfile(candidate) else None
-    return shutil.which(
-        program, path=os.pathsep.join(_list_path_entries(confinement.environment)) or os.defpath
-    )
+def find_program(program: str, confinement: Confinement) -> str:
+    """Return the absolute path of `program`, searched in the PATH that it will have. Raises InvalidFile if not found."""
+    path = os.pathsep.join(_list_path_entries(confinement.environment)) or os.defpath
+    # An absolute path replaces the workspace.
+    name = os.path.join(confinement.workspace, program) if os.sep in program else program
+    return shutil.which(name, path=path) or _raise_not_found(program, name, path)
+
+
+def _raise_not_found(program: str, name: str, path: str) -> NoReturn:
+    """Raise InvalidFile for a program that can't be started; `name` was searched in `path`."""
+    if file := shutil.which(name, os.F_OK, path):
+        raise InvalidFile("the program is not executable", where=program, fix=f"chmod +x {shlex.quote(file)}")
+    raise InvalidFile("program not found", where=program, fix="install it, or use its absolute path")
 
 
 def list_program_places(executable: str, confinement: Confinement) -> tuple[str, ...]:
@@ -119,7 +124,7 @@ def pin_program(argv: Sequence[str], confinement: Confinement, path: str) -> tup
     places = os.pathsep.join(_list_path_entries({"PATH": path})) or os.defpath
     program = shutil.which(argv[0], path=places)
     if program is None:
-        raise InvalidFile("program not found", where=argv[0], fix="install it, or use its absolute path")
+        _raise_not_found(argv[0], argv[0], places)
     # The first line of a script selects its interpreter. `#!/usr/bin/env node` would search PATH again, where an
     # agent may have put a `node`: so the interpreter is pinned too.
     pinned = [program, *argv[1:]]

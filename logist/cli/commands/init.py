@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from logist.cli.show.output import Diagnostic, Output, make_warnings
 from logist.config.environment import PROJECT_DIRECTORY, Environment, find_coven_directory
 from logist.errors import UsageError
 from logist.store import require_local
+
+if TYPE_CHECKING:
+    from logist.config.settings import Settings
 
 ASKED = 12
 """The maximum number of models of a provider that are listed."""
@@ -32,17 +36,19 @@ def init(environment: Environment, model: str | None) -> Output:
     """
     home = Path(get_current_directory()) / PROJECT_DIRECTORY
     require_local(Path(environment.chosen_jobs_dir(None, get_current_directory()) or home))
+    from logist.config.settings import load_settings
     from logist.jobs.base import project_home
     from logist.jobs.base.editor_schemas import FOLDER
 
     if model is not None:
-        _require_model(environment, model)
+        _require_model(load_settings(home, environment.user_config_dir()).settings, model)
+    elif _can_ask(environment) and not (home / "config.yaml").exists():
+        # Before anything is created: after Ctrl-C, the next `logist init` asks again.
+        model = _ask_for_model(environment, load_settings(home, environment.user_config_dir()).settings)
     created = project_home.create_project(home)
     what = "already exists" if not created else "schemas updated" if created == [FOLDER] else "created"
     below = find_coven_directory(str(home))
     more = (f"{below} still applies; .logist overrides it",) if below else ()
-    if model is None and "config.yaml" in created and _can_ask(environment):
-        model = _ask_for_model(environment)
     lines = [f"{what}: {home}", *more]
     diagnostics: tuple[Diagnostic, ...] = ()
     if model is not None:
@@ -56,13 +62,11 @@ def _can_ask(environment: Environment) -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and not environment.is_input_off()
 
 
-def _require_model(environment: Environment, name: str) -> None:
+def _require_model(settings: Settings, name: str) -> None:
     """Raise InvalidFile or UsageError if no step could use the model."""
-    from logist.cli.context import load_current_settings
     from logist.config.settings import has_known_address, resolve_model
     from logist.jobs.base.model_choice import require_client
 
-    settings = load_current_settings(environment).settings
     model = resolve_model(settings, name)
     require_client(settings, model, settings.agent)
     if not has_known_address(settings, name):
@@ -88,14 +92,12 @@ def _warn_unusable(environment: Environment, name: str) -> tuple[Diagnostic, ...
     return make_warnings([f"{problem[0]}; {problem[1]}"]) if problem else ()
 
 
-def _ask_for_model(environment: Environment) -> str | None:
+def _ask_for_model(environment: Environment, settings: Settings) -> str | None:
     """Ask for the provider and its model; None if the person chooses none, or a model is set already."""
-    from logist.cli.context import load_current_settings
     from logist.config.price_table import PRICE_LISTS
     from logist.config.providers import SHIPPED_PROVIDERS
     from logist.errors import LogistError
 
-    settings = load_current_settings(environment).settings
     if settings.model or settings.agent != "model":
         return None
     providers = {**SHIPPED_PROVIDERS, **settings.providers}
@@ -104,11 +106,14 @@ def _ask_for_model(environment: Environment) -> str | None:
         key = entry.api_key_env
         state = "no key needed" if not key else f"{key} is {'set' if environment.get_key(key) else 'not set'}"
         render.print_message_lines(f"  {name:<12} {state}")
-    while provider := render.ask_for_text("Provider"):
-        if provider in providers:
+    while answer := render.ask_for_text("Provider"):
+        provider = next((name for name in providers if name.lower() == answer.lower()), None)
+        if provider:
             break
-        render.print_message_lines(f"unknown provider `{provider}`")
-    if not provider:
+        render.print_message_lines(
+            f"unknown provider `{answer}`: enter one of the names above, or nothing to decide later"
+        )
+    else:
         return None
     known = list(PRICE_LISTS[provider].models) if provider in PRICE_LISTS else []
     if known:
@@ -116,7 +121,7 @@ def _ask_for_model(environment: Environment) -> str | None:
     while name := render.ask_for_text(f"Model of {provider}"):
         model = name if name.startswith(f"{provider}/") else f"{provider}/{name}"
         try:
-            _require_model(environment, model)
+            _require_model(settings, model)
         except LogistError as error:
             render.print_message_lines(f"{error.message} ({error.fix})")
         else:

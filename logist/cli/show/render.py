@@ -330,7 +330,11 @@ def ask_to_confirm(question: str, environment: Environment) -> bool:
 
 def ask_for_text(question: str) -> str:
     """Ask the person at the terminal for a text; "" for none."""
-    answer: str = click.prompt(question, default="", show_default=False, err=True)
+    try:
+        answer: str = click.prompt(question, default="", show_default=False, err=True)
+    except click.Abort:
+        click.echo(err=True)  # Ctrl-C and Ctrl-D leave the cursor behind the question
+        raise
     return answer.strip()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +18,7 @@ from logist.agents.protocol import AgentWork, CodePaths
 from logist.agents.sandbox import GateAccess
 from logist.agents.workplace import Workplace
 from logist.core.model import Model
+from logist.store import JobDir
 
 OWN = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy:1", "no_proxy": "localhost", "SSL_CERT_FILE": "/ca"}
 
@@ -104,3 +107,13 @@ def test_aider_is_told_last_where_the_model_is_for_it_believes_a_file_of_the_wor
     assert {each["name"] for each in settings} == {"openai/m", "aider/extra_params"}
     assert [each["extra_params"] for each in settings] == [{"api_base": "http://127.0.0.1:9/v1"}] * 2
     assert {"--no-auto-lint", "--no-auto-test", "--load"} <= {*made.argv}
+
+
+def test_only_the_owner_may_enter_what_is_private(tmp_path: Path) -> None:
+    """`logist doctor` warns about anything else in a job."""
+    before = os.umask(0o022)
+    try:
+        place = Workplace.for_job(JobDir(tmp_path / "job", "job"), {})
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (place.scratch, place.home)] == [0o700, 0o700]

@@ -46,10 +46,10 @@ def test_the_last_output_is_laid_over_the_input(given: Any, output: Any, overlai
 
 def test_the_output_of_a_step_that_has_just_ended_is_the_last() -> None:
     before = state(outputs={"a": 1, "b": 2}, output_of="b")
-    found = data.build_step_data(spec(), before, "a", {"n": 3})
+    found = data.build_data_after_step(spec(), before, "a", {"n": 3})
     assert (found["output"], found["steps"]) == ({"n": 3}, {"a": {"output": {"n": 3}}, "b": {"output": 2}})
-    assert data.build_step_data(spec(), before, "c", None)["output"] is None
-    assert data.build_step_data(spec(), before, "c")["output"] == 2
+    assert data.build_data_after_step(spec(), before, "c", None)["output"] is None
+    assert data.build_data_after_step(spec(), before, "c")["output"] == 2
     assert before.outputs == {"a": 1, "b": 2}
 
 
@@ -58,7 +58,7 @@ def test_results_of_children_are_in_their_order() -> None:
         {"output": 1},
         {"output": {"x": 2}},
     ]
-    assert data.build_step_data(spec(), state(results=[1]), "s", [2], [2])["aggregatedResults"] == [
+    assert data.build_data_after_step(spec(), state(results=[1]), "s", [2], [2])["aggregatedResults"] == [
         {"output": 2}
     ]
     assert data.build_step_data(spec(), state(results=[]))["aggregatedResults"] == []

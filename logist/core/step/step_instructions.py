@@ -38,7 +38,7 @@ def build_instructions(
     results = data.aggregate_results(state.results or [], state.result_items) if reads else []
     at_step = prompt.AtStep(step, text, results) if step else None
     is_sectioned = is_in_sections(spec, state.step)
-    filled = role_template.fill_template(spec, state, role, given)
+    filled = role_template.fill_template(spec, state, role, given, phase)
     if isinstance(filled, str):  # the template failed, so the role gets the default prompt
         warnings, filled = (*warnings, filled), None
     asked = role.context_requirements

@@ -279,6 +279,27 @@ def test_a_join_and_the_step_after_it_have_the_results_in_each_phase(
     assert preview_line(b, "Join") == "Join 2: 1,2,"
 
 
+def test_the_results_are_in_each_prompt_of_a_step_after_a_foreach(bench: MakeBench, tmp_path: Path) -> None:
+    steps: list[Json] = [
+        {"id": "a", "prompt": "List."},
+        {"id": "e", "stepType": "foreach", "itemsPath": "output.parts", "prompt": "Do {{item}}."},
+        {"id": "b", "review": True, "prompt": "Join."},
+    ]
+    each = {f"e[{number}]": [gave({"done": number})] for number in (1, 2)}
+    b = bench()
+    b.follow(
+        write_flow(tmp_path, steps),
+        steps={"a": [gave({"parts": ["p", "q"]})], **each, "b": [SUMMED, RETRY, SUMMED, DONE]},
+        approval="end",
+    )
+    b.run()
+    prompts = [entry.request.prompt for entry in b.history() if entry.request and entry.step == "b"]
+    assert len(prompts) == 4
+    for prompt in prompts:
+        results = prompt.partition("## Results of the previous jobs")[2]
+        assert results.index('"done": 1') < results.index('"done": 2')
+
+
 def test_a_step_after_a_foreach_without_items_has_the_empty_list(bench: MakeBench, tmp_path: Path) -> None:
     steps: list[Json] = [
         {"id": "a", "prompt": "List."},

@@ -116,9 +116,8 @@ def parse_json_option(text: str | None, option: str) -> Any:
     except RecursionError:
         is_deep = True
     except ValueError as error:
-        raise UsageError(
-            f"invalid JSON: {error}", where=name or option, fix="quote it for the shell: '{\"n\": 1}'"
-        ) from None
+        fix = "correct the file" if name else "quote it for the shell: '{\"n\": 1}', or name a file: @FILE"
+        raise UsageError(f"invalid JSON: {error}", where=name or option, fix=fix) from None
     if is_deep:
         raise UsageError(f"nested more than {documents.MAX_DEPTH} levels deep", where=name or option)
     return value

@@ -345,7 +345,7 @@ def advise_about_price(settings: Settings, model: Model) -> str:
         free = "one line: `price: free`"
     else:
         begin = f"models: {{{json.dumps(model.name)}: {{provider_model: {json.dumps(model.provider_model)}"
-        advice = f"add to {config}: {', '.join([begin, *wanted])}}}}}, {unit}"
+        advice = f"check its name; if it is right, add to {config}: {', '.join([begin, *wanted])}}}}}, {unit}"
         free = "instead of the prices: `price: free`"
     if not model.api_key_env:
         advice += f"; if it runs on your own machine, {free}"

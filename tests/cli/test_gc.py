@@ -19,7 +19,7 @@ import pytest
 from logist.store.cleaned import NAME, UNDER_WAY
 from tests import support
 from tests.cli.desk import Desk, command
-from tests.cli.terminal import Terminal
+from tests.cli.terminal import CTRL_C, Terminal
 from tests.torture.disk_mounts import Filler, mounted
 from tests.torture.suite import Skip
 from tests.torture.tracer import Trace, kill_before, trace
@@ -153,6 +153,15 @@ def test_a_person_at_a_terminal_is_asked(desk: Desk) -> None:
     assert not (desk.home / "current_job").exists()
     with Terminal(desk, "gc", "--older-than", "0d") as terminal:
         terminal.wait_for("nothing to remove")
+
+
+def test_stopped_at_the_question_the_message_has_its_own_line(desk: Desk) -> None:
+    ended(desk, "j1")
+    with Terminal(desk, "gc", "--older-than", "0d") as terminal:
+        terminal.wait_for("): j1?")
+        terminal.type(CTRL_C)
+        assert terminal.process.wait(support.CRASHED) == 130
+        terminal.wait_for("\nerror: stopped")
 
 
 def traced(desk: Desk, *args: str, n: int | None = None) -> Trace:

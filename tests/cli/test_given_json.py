@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,14 @@ def test_json_is_read(text: str) -> None:
 def test_what_no_file_could_hold_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_json_option(text, "--output")
+
+
+def test_the_advice_fits_what_was_given(tmp_path: Path) -> None:
+    file = tmp_path / "input.json"
+    file.write_text("{", "utf-8")
+    with pytest.raises(UsageError) as of_file:
+        parse_json_option(f"@{file}", "--input")
+    with pytest.raises(UsageError) as of_text:
+        parse_json_option(str(file), "--input")
+    assert (of_file.value.where, of_file.value.fix) == (str(file), "correct the file")
+    assert of_text.value.fix == "quote it for the shell: '{\"n\": 1}', or name a file: @FILE"

@@ -440,6 +440,17 @@ def test_a_program_that_cannot_be_started(bench: Bench, argv: list[str], says: s
     assert caught.value.fix
 
 
+@every
+def test_a_script_without_an_interpreter(bench: Bench) -> None:
+    (bench.workspace / "script").write_text("exit 0\n", "utf-8")
+    (bench.workspace / "script").chmod(0o755)
+    with pytest.raises(InvalidFile) as caught:
+        bench(["./script"])
+    assert (
+        caught.value.fix == "if it is a script, its first line must name its interpreter, such as #!/bin/sh"
+    )
+
+
 @confining
 def test_programs_installed_elsewhere_are_seen_and_what_lies_beside_them_is_not(bench: Bench) -> None:
     tools, person = bench.place / "tools" / "node-20", bench.place / "person"

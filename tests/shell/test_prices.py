@@ -291,7 +291,7 @@ class TestAdvice:
                 "",
                 "openrouter/x",
                 (
-                    'add to .logist/config.yaml: models: {"openrouter/x": {provider_model: "openrouter/x",'
+                    'check its name; if it is right, add to .logist/config.yaml: models: {"openrouter/x": {provider_model: "openrouter/x",'
                     " input_price: DOLLARS, output_price: DOLLARS}},"
                     " in US dollars per million tokens, from the price list of the provider;"
                     " to call it without a cost limit: allow_unknown_price: true"

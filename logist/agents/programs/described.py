@@ -10,6 +10,7 @@ from logist.agents.programs.output import (
     find_document,
     get_at_path,
     iter_events,
+    last_lines,
     parse_json,
     read_count,
     strip_controls,
@@ -70,8 +71,11 @@ class Described:
             return build_result(finished, Heard(text=strip_controls(output).strip(), status_counts=True))
         answer = self._select_document(output)
         failure = get_at_path(answer, entry.error) if entry.error else None
+        text = text_of(get_at_path(answer, entry.text or ""))
+        if not failure and not text and finished.how == "exited" and not finished.status:
+            failure = self._explain_missing_text(answer, output)
         heard = Heard(
-            text=text_of(get_at_path(answer, entry.text or "")),
+            text=text,
             failure=None if failure in (None, False, "", [], {}) else text_of(failure) or str(failure)[:500],
             status_counts=not entry.error,
             spent=self._read_usage(answer),
@@ -92,6 +96,12 @@ class Described:
             if all(get_at_path(event, path) == value for path, value in self.entry.where.items())
         )
         return next(iter(list(lines)[-1:]), None)
+
+    def _explain_missing_text(self, answer: object, output: str) -> str | None:
+        if answer is not None:
+            return f"its output has no text at `{self.entry.text}` (agents.{self.name}.text)"
+        wanted = "JSON" if self.entry.output == "json" else "a line of JSON that fits"
+        return f"its output is not {wanted}: {last_lines(output, 200)}" if output.strip() else None
 
     def _read_usage(self, said: object) -> Spent | None:
         paths = self.entry.usage

@@ -327,5 +327,7 @@ class _ProgramRun:
         text = str(problem.strerror) if problem else stderr.read_text("utf-8", "replace")[:_SHOWN].strip()
         if problem or "execvp" in text:
             fix = "check that it and its interpreter are installed where the sandbox can read them (`sandbox.readable`)"
+            if "Exec format error" in text:
+                fix = "if it is a script, its first line must name its interpreter, such as #!/bin/sh"
             return InvalidFile(f"can't start the program: {text}", where=program, fix=fix)
         return Refused(f"can't set up the sandbox: {text}", fix="logist doctor")

@@ -323,19 +323,26 @@ def ask_to_confirm(question: str, environment: Environment) -> bool:
     """Ask the person at the terminal; False without a terminal, so that a script never waits."""
     if environment.is_input_off() or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    return click.confirm(
-        style_line((StyledText(question),), environment.has_color(False)), default=False, err=True
-    )
+    with _end_line_if_stopped():
+        return click.confirm(
+            style_line((StyledText(question),), environment.has_color(False)), default=False, err=True
+        )
 
 
 def ask_for_text(question: str) -> str:
     """Ask the person at the terminal for a text; "" for none."""
-    try:
+    with _end_line_if_stopped():
         answer: str = click.prompt(question, default="", show_default=False, err=True)
+    return answer.strip()
+
+
+@contextmanager
+def _end_line_if_stopped() -> Iterator[None]:
+    try:
+        yield
     except click.Abort:
         click.echo(err=True)  # Ctrl-C and Ctrl-D leave the cursor behind the question
         raise
-    return answer.strip()
 
 
 def ask_for_key(question: str) -> str:

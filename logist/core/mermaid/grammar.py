@@ -154,6 +154,13 @@ def _describe_fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str,
         return "unexpected `end`: no subgraph is open, and `end` can't be an id", offset
     if token.type in _RESERVED:
         return f"`{shown}` is a reserved word and can't be an id", offset
+    if source.text.startswith("->", offset):
+        return "unexpected `->`: an arrow is `-->`", offset
+    if any(name.endswith("_END") for name in error.expected):
+        return (
+            f'unexpected `{shown}` in a label: close the label before it, or quote its text, as in ["a (b)"]',
+            offset,
+        )
     return f"unexpected `{shown or str(token)[:40]}`", offset
 
 

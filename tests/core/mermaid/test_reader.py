@@ -37,6 +37,23 @@ def test_a_fault_is_told_with_its_place_in_the_text_as_given(text: str, place: t
     assert str(caught.value) == f"line {place[0]}, column {place[1]}: {caught.value.message}"
 
 
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("A[Do (twice)] --> B", "unexpected `(` in a label: close the label before it, or quote its text"),
+        (
+            "A --> B{ok?\nB -->|yes| C",
+            "unexpected `|` in a label: close the label before it, or quote its text",
+        ),
+        ("A -> B", "unexpected `->`: an arrow is `-->`"),
+    ],
+)
+def test_a_common_mistake_is_named_with_its_correction(line: str, advice: str) -> None:
+    with pytest.raises(MermaidError) as caught:
+        read_graph(f"graph TD\n{line}\n")
+    assert caught.value.message.startswith(advice)
+
+
 def test_everything_knows_its_line() -> None:
     graph = read_graph(
         "---\ntitle: x\n---\ngraph TD\n%% c\nA -->\n  B\nsubgraph s [S]\nB[Later]\n\nA ==> C@{ shape: hex }\nend"

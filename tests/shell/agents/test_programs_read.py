@@ -84,6 +84,21 @@ def test_every_program_has_the_captures_that_count() -> None:
         assert {"ok", *KINDS} - SOME <= {path.stem for path in (CAPTURES / name).glob("*.json")}, name
 
 
+@pytest.mark.parametrize(
+    ("program", "output", "message"),
+    [
+        (DESCRIBED[1], "hello\n", "its output is not JSON: hello"),
+        (DESCRIBED[1], '{"text": "hello"}', "its output has no text at `a.0.b` (agents.json.text)"),
+        (DESCRIBED[2], '{"t": "other"}', 'its output is not a line of JSON that fits: {"t": "other"}'),
+        (DESCRIBED[2], "", "it ended without an answer"),
+    ],
+)
+def test_an_output_of_another_form_is_named(program: Program, output: str, message: str) -> None:
+    error = program.read(Finished(0, "exited", output, "", {})).error
+    assert error is not None
+    assert (error.kind, error.message) == (ErrorKind.TRANSIENT, message)
+
+
 @pytest.mark.parametrize("name", [name for name in EVERY if name.split("/")[1] in ANSWERS])
 def test_an_answer(name: str) -> None:
     result = read(name)

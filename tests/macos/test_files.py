@@ -160,9 +160,11 @@ def serving(mac: Mac) -> Iterator[str]:
 def test_the_page_shows_the_jobs(created: Mac) -> None:
     created.run("run")
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with serving(created) as link, opener.open(link, timeout=30) as page:
-        assert page.status == 200
-        assert b"j1" in page.read()
+    with serving(created) as link:
+        address, _, key = link.partition("/enter?key=")
+        enter = urllib.request.Request(f"{address}/enter", f"key={key}".encode(), {"Origin": address})
+        with opener.open(enter, timeout=30), opener.open(f"{address}/jobs/j1", timeout=30) as page:
+            assert b"APPROVAL_REQUIRED" in page.read()
 
 
 def test_hooks_run(created: Mac) -> None:

@@ -6,9 +6,9 @@ import re
 import subprocess
 import tarfile
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -159,12 +159,15 @@ def serving(mac: Mac) -> Iterator[str]:
 
 def test_the_page_shows_the_jobs(created: Mac) -> None:
     created.run("run")
-    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with serving(created) as link:
+    with serving(created) as link, closing(HTTPConnection(link.split("/")[2], timeout=30)) as browser:
         address, _, key = link.partition("/enter?key=")
-        enter = urllib.request.Request(f"{address}/enter", f"key={key}".encode(), {"Origin": address})
-        with opener.open(enter, timeout=30), opener.open(f"{address}/jobs/j1", timeout=30) as page:
-            assert b"APPROVAL_REQUIRED" in page.read()
+        form = {"Origin": address, "Content-Type": "application/x-www-form-urlencoded"}
+        browser.request("POST", "/enter", f"key={key}", form)
+        entered = browser.getresponse()
+        assert (entered.status, entered.read()) == (303, b"")
+        cookie = (entered.getheader("Set-Cookie") or "").partition(";")[0]
+        browser.request("GET", "/jobs/j1", headers={"Cookie": cookie})
+        assert b"src/app.py" in browser.getresponse().read()
 
 
 def test_hooks_run(created: Mac) -> None:

@@ -15,6 +15,7 @@ import os
 import posix
 import resource
 import select
+import selectors
 import signal
 import socket
 import stat
@@ -70,6 +71,9 @@ def wear() -> None:
         for name in names[{"posix": "os"}.get(module.__name__, module.__name__.removeprefix("_"))]:
             if hasattr(module, name):
                 delattr(module, name)
+    for name in ("EpollSelector", "DevpollSelector"):
+        vars(selectors).pop(name, None)
+    importlib.reload(selectors)  # `socket` loaded it, with what was there before
     _hide_proc()
     _change_files()
     _change_fcntl()

@@ -81,6 +81,15 @@ class Mac:
         """Write the config of the project."""
         (self.project / ".logist" / "config.yaml").write_text(text, "utf-8")
 
+    def use_model(self, url: str, settings: str = "") -> None:
+        """Use a model at this address; more settings are lines of YAML."""
+        lines = ["models:"]
+        for name in ("grok-code-fast-1", "gemini-2.5-flash"):
+            lines += [f"  {name}:", "    provider_model: openai/some-model", f"    endpoint: {url}"]
+            lines += ["    api_key_env: MY_MODEL", "    input_price: 0.5", "    output_price: 2.0"]
+        self.settings("\n".join(lines) + "\n" + settings)
+        self.env["MY_MODEL"] = "dummy-key-for-tests-0001"
+
     def state(self, job_id: str = "j1") -> dict[str, Any]:
         """The state of a job."""
         loaded: dict[str, Any] = json.loads((self.jobs / job_id / "state.json").read_bytes())

@@ -15,20 +15,13 @@ from tests.cli.desk import command
 from tests.loopback import Loopback
 from tests.macos.mac import Mac
 
-MODELS = ("grok-code-fast-1", "gemini-2.5-flash")
-
 
 @contextmanager
 def model(mac: Mac, *answers: dict[str, Any]) -> Iterator[Loopback]:
     """A model on this machine, and a job that asks it."""
     with Loopback(*answers) as server:
         assert mac.run("init").code == 0
-        lines = ["models:"]
-        for name in MODELS:
-            lines += [f"  {name}:", "    provider_model: openai/some-model", f"    endpoint: {server.url}"]
-            lines += ["    api_key_env: MY_MODEL", "    input_price: 0.5", "    output_price: 2.0"]
-        mac.settings("\n".join(lines) + "\n")
-        mac.env["MY_MODEL"] = "dummy-key-for-tests-0001"
+        mac.use_model(server.url)
         for role in ("Worker", "Supervisor"):
             changed = mac.run("role", "set", role, "permissions", "[read_files, write_files, create_files]")
             assert changed.code == 0, changed.err

@@ -293,7 +293,7 @@ def test_the_results_are_in_each_prompt_of_a_step_after_a_foreach(bench: MakeBen
         approval="end",
     )
     b.run()
-    prompts = [entry.request.prompt for entry in b.history() if entry.request and entry.step == "b"]
+    prompts = [entry.request.prompt for entry in b.history() if entry.request.prompt and entry.step == "b"]
     assert len(prompts) == 4
     for prompt in prompts:
         results = prompt.partition("## Results of the previous jobs")[2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.cli.desk import answer
 from tests.macos.mac import Mac
 from tests.support import Ran, git, make_repository
@@ -46,6 +48,13 @@ def test_the_disguise_names_what_only_linux_has(mac: Mac) -> None:
     assert done.err.splitlines()[-1].startswith("FileNotFoundError")
     printed = mac.run_python("-c", "import platform, sys; print(sys.platform, platform.system())")
     assert printed.out == "darwin Darwin\n"
+
+
+@pytest.mark.parametrize("module", ["agents.tools.matching", "jobs.erasure.matching_texts"])
+def test_a_process_that_matches_patterns_can_limit_itself(mac: Mac, module: str) -> None:
+    """It runs without `site`, so it doesn't wear the disguise."""
+    done = mac.run_python("-c", f"import logist.{module} as module; module._limit_resources()")
+    assert (done.code, done.err) == (0, "")
 
 
 def test_a_job_runs_and_is_merged(mac: Mac) -> None:

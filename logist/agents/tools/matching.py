@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import sys
 from typing import BinaryIO
 
 MOST = 1000
@@ -49,7 +50,8 @@ def _write_answer(writing: BinaryIO, value: object) -> None:
 
 
 def _limit_resources() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if sys.platform == "linux":  # macOS refuses this limit
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -396,10 +396,11 @@ def remove_tree(path: Path) -> None:
             folders.append(pending.pop())
             _restore_owner_access(folders[-1])
             with os.scandir(folders[-1]) as scanned:
-                for entry in scanned:
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-                    else:
-                        os.unlink(entry.path)
+                entries = list(scanned)  # first: macOS skips some if others are removed meanwhile
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                else:
+                    os.unlink(entry.path)
         for folder in reversed(folders):
             os.rmdir(folder)

@@ -133,7 +133,7 @@ def remove_links(folder: Path) -> None:
     """
     links = folder / LINKS
     with files.convert_os_errors(links):
-        for entry in os.scandir(links):
+        for entry in list(os.scandir(links)):  # first: macOS skips some if others are removed meanwhile
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
             else:

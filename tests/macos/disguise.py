@@ -46,6 +46,8 @@ _FLOCK = "qqihh"
 _TBSDINFO, _TBSDINFO_SIZE, _STARTED_AT = 3, 136, 120
 _FICLONE = 0x40049409
 _OPEN_MAX = 10_240
+_BLOCK = 4
+"""How many entries of a directory are read at once."""
 
 _seeing = threading.local()
 
@@ -167,6 +169,7 @@ def _replace(name: str, call: Callable[..., Any]) -> None:
 def _change_files() -> None:
     _change_opening(os.open)
     _change_removing(os.unlink)
+    _change_scanning(os.scandir)
     _change_permissions(os.chmod, os.open)
     was_pair = socket.socketpair
 
@@ -200,6 +203,51 @@ def _change_removing(was_unlink: Callable[..., None]) -> None:
 
     for name in ("unlink", "remove"):
         _replace(name, unlink)
+
+
+class _Scanned:
+    """The entries of a directory, read block by block. What is removed in between moves the rest, and some entries are never read."""
+
+    def __init__(self, entries: list[os.DirEntry[Any]], folder: int | None) -> None:
+        self._entries, self._folder = entries, folder
+        self._unread = iter(self._read_blocks())
+
+    def _read_blocks(self) -> Iterator[os.DirEntry[Any]]:
+        at = 0
+        while at < len(self._entries):
+            block = self._entries[at : at + _BLOCK]
+            yield from block
+            at += _BLOCK + sum(not self._exists(entry) for entry in block)
+
+    def _exists(self, entry: os.DirEntry[Any]) -> bool:
+        try:
+            os.stat(entry.path, dir_fd=self._folder, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[os.DirEntry[Any]]:
+        return self
+
+    def __next__(self) -> os.DirEntry[Any]:
+        return next(self._unread)
+
+    def __enter__(self) -> _Scanned:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _change_scanning(was_scandir: Callable[..., Any]) -> None:
+    def scandir(path: Any = ".") -> _Scanned:
+        with was_scandir(path) as scanned:
+            return _Scanned(list(scanned), path if isinstance(path, int) else None)
+
+    _replace("scandir", scandir)
 
 
 def _change_permissions(was_chmod: Callable[..., None], was_open: Callable[..., int]) -> None:

@@ -186,9 +186,8 @@ def _change_opening(was_open: Callable[..., int]) -> None:
         try:
             return was_open(path, flags, mode, dir_fd=dir_fd)
         except OSError as error:
-            if error.errno in (errno.ENOTDIR, errno.ENXIO):
-                number = _find_mac_error(path, flags, dir_fd, error.errno)
-                raise OSError(number, os.strerror(number), path) from None
+            if error.errno == errno.ENXIO and _is_socket(path, dir_fd):
+                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), path) from None
             raise
 
     _replace("open", open_)
@@ -266,14 +265,11 @@ def _change_permissions(was_chmod: Callable[..., None], was_open: Callable[..., 
     os.supports_follow_symlinks.add(chmod)
 
 
-def _find_mac_error(path: Any, flags: int, dir_fd: int | None, number: int) -> int:
+def _is_socket(path: Any, dir_fd: int | None) -> bool:
     try:
-        mode = os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode
+        return stat.S_ISSOCK(os.stat(path, dir_fd=dir_fd).st_mode)
     except OSError:
-        return number
-    if number == errno.ENOTDIR and flags & os.O_NOFOLLOW and stat.S_ISLNK(mode):
-        return errno.ELOOP
-    return errno.EOPNOTSUPP if number == errno.ENXIO and stat.S_ISSOCK(mode) else number
+        return False
 
 
 _O_PATH = os.O_PATH if hasattr(os, "O_PATH") else 0o10000000

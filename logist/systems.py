@@ -153,6 +153,18 @@ def read_boot_id() -> str:
     return buffer.value.decode("ascii", "replace") if found == 0 else ""
 
 
+def read_machine_name() -> str:
+    """Return what only this machine has: its name; on macOS its UUID, because there each network may give it another name."""
+    if not IS_LINUX:
+        import ctypes  # noqa: PLC0415
+
+        buffer = ctypes.create_string_buffer(16)
+        one_second = (ctypes.c_int64 * 2)(1, 0)  # `struct timespec`
+        if _load_library().gethostuuid(buffer, one_second) == 0:
+            return buffer.raw.hex()
+    return os.uname().nodename
+
+
 def read_start_time(pid: int) -> int | None:
     """When a process was started; None if it is gone, or dead and not yet reaped. Its unit depends on the system."""
     if not IS_LINUX:

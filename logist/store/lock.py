@@ -406,8 +406,8 @@ def _is_same_file(link: str, wanted: os.stat_result) -> bool:
 
 
 def read_host_name() -> str:
-    """The name of this machine, as in signatures."""
-    return os.uname().nodename
+    """What names this machine in signatures."""
+    return systems.read_machine_name()
 
 
 def _format_slot(role: str, process: LockProcess | None) -> bytes:

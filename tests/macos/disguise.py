@@ -84,7 +84,7 @@ def wear() -> None:
     settings = types.ModuleType("_scproxy")  # the module with which Python reads the proxies of macOS
     settings._get_proxies = settings._get_proxy_settings = dict  # type: ignore[attr-defined]
     sys.modules["_scproxy"] = settings
-    host = os.uname().nodename
+    host = f"network-{os.getpid()}.local"  # a Mac has another name in each network
     kernel = "Darwin Kernel Version 24.6.0"
     os.uname = posix.uname = lambda: os.uname_result(("Darwin", host, "24.6.0", kernel, "arm64"))
     sys.platform = "darwin"
@@ -348,6 +348,7 @@ def _change_limits() -> None:
 def _change_libc(linux_only: frozenset[str]) -> None:
     real = ctypes.CDLL(None, use_errno=True)
     emulated = {
+        "gethostuuid": _identify_machine,
         "renameatx_np": _Renaming(real),
         "proc_pidinfo": _describe_process,
         "sysctlbyname": _read_setting,
@@ -393,6 +394,13 @@ def _describe_process(pid: int, flavor: int, argument: Any, buffer: Any, size: i
     second, rest = divmod(int(words[19]), 100)
     buffer[:size] = bytes(_STARTED_AT) + struct.pack("=QQ", 1_700_000_000 + second, rest * 10_000)
     return size
+
+
+def _identify_machine(buffer: Any, timeout: Any) -> int:
+    """`gethostuuid`."""
+    assert len(timeout) == 2
+    buffer[:16] = b"uuid of this Mac"
+    return 0
 
 
 def _read_setting(name: bytes, buffer: Any, size: Any, new: Any, new_size: Any) -> int:

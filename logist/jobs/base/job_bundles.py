@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from logist import systems
 from logist.core.text.json_object import JsonObject
 from logist.digests import compute_sha256
 from logist.errors import ProviderError
@@ -71,7 +71,7 @@ def name_project(project: ProjectContext) -> str:
     folder = project.home / FOLDER
     files.create_ignored_directory(folder)
     own = make_name(folder / "project")
-    return compute_sha256(f"{own} {os.uname().nodename} {project.jobs_dir}".encode())[:32]
+    return compute_sha256(f"{own} {systems.read_machine_name()} {project.jobs_dir}".encode())[:32]
 
 
 def name_mirror(job: JobDir) -> str:

@@ -80,6 +80,7 @@ def wear() -> None:
     _change_files()
     _change_fcntl()
     _change_limits()
+    _change_poll()
     _change_libc(frozenset(names["libc"]))
     settings = types.ModuleType("_scproxy")  # the module with which Python reads the proxies of macOS
     settings._get_proxies = settings._get_proxy_settings = dict  # type: ignore[attr-defined]
@@ -340,6 +341,33 @@ def _change_limits() -> None:
         was_setrlimit(kind, limits)
 
     resource.setrlimit = set_limit
+
+
+def _change_poll() -> None:
+    was_poll = select.poll
+
+    class Poll:
+        """Reports only what was asked for, and a reader that is gone as POLLHUP."""
+
+        def __init__(self) -> None:
+            self._real, self._asked = was_poll(), dict[int, int]()
+
+        def register(self, fd: Any, events: int = select.POLLIN | select.POLLPRI | select.POLLOUT) -> None:
+            self._asked[fd if isinstance(fd, int) else fd.fileno()] = events
+            self._real.register(fd, events)
+
+        def unregister(self, fd: Any) -> None:
+            self._real.unregister(fd)
+
+        def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+            found = self._real.poll(timeout)
+            return [
+                (fd, (events | select.POLLHUP) & ~select.POLLERR if events & select.POLLERR else events)
+                for fd, events in found
+                if self._asked[fd]
+            ]
+
+    select.poll = Poll  # type: ignore[assignment, misc]
 
 
 # The C library

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import Any
 
 import pytest
@@ -37,6 +39,18 @@ def expect(mac: Mac, code: int, command: str, **more: Any) -> Ran:
 def test_every_module_can_be_imported(mac: Mac) -> None:
     done = mac.run_python("-c", IMPORT_ALL)
     assert (done.code, done.out.strip(), done.err) == (0, "", "")
+
+
+def test_output_that_nobody_reads(mac: Mac) -> None:
+    for unbuffered in ("", "1"):
+        read, write = os.pipe()
+        os.close(read)
+        shown = mac.start(
+            "--version", env={"PYTHONUNBUFFERED": unbuffered}, stdout=write, stderr=subprocess.PIPE
+        )
+        os.close(write)
+        _, errors = shown.communicate(timeout=60)
+        assert (shown.returncode, errors) == (0, b"")
 
 
 def test_the_disguise_names_what_only_linux_has(mac: Mac) -> None:

@@ -178,10 +178,10 @@ def _is_closed_pipe(stream: TextIO) -> bool:
 
     poll = select.poll()
     try:
-        poll.register(stream.fileno(), 0)
+        poll.register(stream.fileno(), select.POLLOUT)  # macOS looks at nothing if asked for nothing
     except (OSError, ValueError):  # no file, in tests
         return False
-    return any(events & select.POLLERR for _, events in poll.poll(0))
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def write_buffered_output() -> bool:

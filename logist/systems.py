@@ -134,6 +134,23 @@ def find_path(fd: int) -> str:
     return os.fsdecode(path.partition(b"\0")[0])
 
 
+def has_other_case(folder: str | Path) -> bool:
+    """Whether the name of a directory differs from this one in upper and lower case: most disks of macOS take both for the same."""
+    if IS_LINUX:
+        return False
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        name, wanted = os.path.basename(find_path(fd)), os.path.basename(folder)
+        return name != wanted and name.lower() == wanted.lower()
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
 def read_boot_id() -> str:
     """Return what is different after each start of the machine; empty if it is unknown."""
     if IS_LINUX:

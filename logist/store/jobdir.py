@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist import store  # its modules are loaded on first use: few commands need more than one or two
+# The modules of `store` are loaded on first use: few commands need more than one or two.
+from logist import store, systems
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, LogistError, NewerFormat, Refused, StorageError, UsageError
@@ -195,7 +196,8 @@ class JobDir:
         path = _job_path(jobs_dir, job_id)
         if not _is_directory(path) and os.path.lexists(jobs_dir / SCRUBS):
             store.scrubs.finish_scrubs(jobs_dir)
-        if not _is_directory(path) or is_unpublished(str(jobs_dir), job_id):
+        is_job = _is_directory(path) and not systems.has_other_case(path)
+        if not is_job or is_unpublished(str(jobs_dir), job_id):
             raise build_not_found_error(str(jobs_dir), job_id)
         return cls(path, job_id)
 

@@ -3,7 +3,8 @@
 What CPython does not have on macOS is removed (`linux_only.txt`), /proc can't be seen, and the functions of macOS that Logist calls are emulated
 with those of Linux. A use of anything else that only Linux has is an AttributeError or a FileNotFoundError with its name.
 
-It can't show everything: files are those of Linux (names that differ in case only, any bytes in names), and so are other programs, such as git.
+It can't show everything: files are those of Linux (only looking at them and reading them ignores case, and names may have any bytes), and so are
+other programs, such as git.
 """
 
 from __future__ import annotations
@@ -150,9 +151,26 @@ def _check_path(call: Callable[..., Any], *, is_question: bool) -> Callable[...,
         if is_question and _is_hidden(path):
             return False
         _refuse_hidden(path)
-        return call(path, *arguments, **named)
+        try:
+            return call(path, *arguments, **named)
+        except FileNotFoundError:
+            if (found := _find_other_case(path, named.get("dir_fd"))) is None:
+                raise
+            return call(found, *arguments, **named)
 
     return checked
+
+
+def _find_other_case(path: Any, dir_fd: int | None) -> str | None:
+    """The path of an existing file whose last name differs only in case: for most file systems of macOS, it is the same."""
+    folder, name = os.path.split(os.fsdecode(path))
+    if dir_fd is not None and folder:
+        return None
+    try:
+        names = os.listdir(folder or ("." if dir_fd is None else dir_fd))
+    except OSError:
+        return None
+    return next((os.path.join(folder, each) for each in names if each.lower() == name.lower()), None)
 
 
 def _replace(name: str, call: Callable[..., Any]) -> None:
@@ -187,6 +205,8 @@ def _change_opening(was_open: Callable[..., int]) -> None:
         try:
             return was_open(path, flags, mode, dir_fd=dir_fd)
         except OSError as error:
+            if error.errno == errno.ENOENT and (found := _find_other_case(path, dir_fd)) is not None:
+                return was_open(found, flags, mode, dir_fd=dir_fd)
             if error.errno == errno.ENXIO and _is_socket(path, dir_fd):
                 raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), path) from None
             raise

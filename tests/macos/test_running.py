@@ -71,6 +71,16 @@ def test_a_process_that_matches_patterns_can_limit_itself(mac: Mac, module: str)
     assert (done.code, done.err) == (0, "")
 
 
+def test_an_id_in_another_case_is_not_that_of_a_job(mac: Mac) -> None:
+    """Most file systems of macOS would open the directory of `j1`."""
+    mac.script(answer(), answer())
+    expect(mac, 0, "init")
+    expect(mac, 0, "job create --id j1 --no-repo --prompt change")
+    for command in ("job step J1", "job cancel J1 --note No.", "job history J1"):
+        assert "job 'J1' not found" in expect(mac, 2, command).err
+    expect(mac, 0, "job step j1")
+
+
 def test_a_job_runs_and_is_merged(mac: Mac) -> None:
     mac.project.rmdir()
     make_repository(mac.project)

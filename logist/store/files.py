@@ -290,8 +290,7 @@ def open_required_file(path: Path, what: str, describe_fix: Callable[[], str]) -
 
 def _symlink_error(path: Path, what: str, fix: str) -> Damaged:
     if os.path.isfile(path):
-        name = shlex.quote(str(path))
-        fix = f'if the link leads to the right file, put the file in its place: cp --remove-destination "$(readlink -f {name})" {name}'
+        fix = f"if the link leads to the right file, put the file in its place: {format_unlink_command(path)}"
     return Damaged(f"{what} is a symbolic link", where=str(path), fix=fix)
 
 
@@ -300,6 +299,12 @@ def damaged_file_error(path: Path, message: str) -> Damaged:
     is the command to move it away.
     """
     return Damaged(message, where=str(path), fix=f"check it, then move it away: {format_move_command(path)}")
+
+
+def format_unlink_command(path: Path) -> str:
+    """The shell command that puts the file that a symbolic link leads to in the place of the link."""
+    name, copy = shlex.quote(str(path)), shlex.quote(f"{path}.copy")
+    return f"cp {name} {copy} && mv {copy} {name}"
 
 
 def format_move_command(path: Path) -> str:

@@ -170,9 +170,8 @@ def _of_wrong_kind(examined: ExaminedJob, path: Path, wanted: str) -> Finding:
     if path == job.workspace:
         return found
     if path.is_symlink() and wanted == "file" and path.is_file():
-        name = quote(str(path))
-        fix = f'cp --remove-destination "$(readlink -f {name})" {name}'
-        return (warning if path == job.spec_file else damage)(examined.check, message, fix)
+        found_as = warning if path == job.spec_file else damage
+        return found_as(examined.check, message, files.format_unlink_command(path))
     if path in (job.history_file, job.git_dir) or segments.NAME.fullmatch(path.name):
         return damage(examined.check, message, FROM_BACKUP)
     return found

@@ -84,7 +84,10 @@ def wear() -> None:
     _change_poll()
     _change_libc(frozenset(names["libc"]))
     settings = types.ModuleType("_scproxy")  # the module with which Python reads the proxies of macOS
-    settings._get_proxies = settings._get_proxy_settings = dict  # type: ignore[attr-defined]
+    proxy = "http://127.0.0.1:1"  # set in the system settings, as by many VPNs; nothing listens there
+    read: Any = settings
+    read._get_proxies = lambda: {"http": proxy, "https": proxy}
+    read._get_proxy_settings = lambda: {"exclude_simple": False, "exceptions": ("*.inside.example",)}
     sys.modules["_scproxy"] = settings
     host = f"network-{os.getpid()}.local"  # a Mac has another name in each network
     kernel = "Darwin Kernel Version 24.6.0"

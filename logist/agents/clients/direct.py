@@ -15,11 +15,12 @@ from functools import cache
 from html import unescape
 from http import HTTPStatus
 from typing import Any, Protocol
-from urllib.request import proxy_bypass
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
 
 import httpx
 
-from logist import __version__
+from logist import __version__, systems
 from logist.agents.clients import chat, messages
 from logist.agents.clients.answers import (
     MAX_TEXT,
@@ -167,7 +168,7 @@ class HttpExchange:
         try:
             body = json.dumps(self.request.body, ensure_ascii=False).encode("utf-8", "replace")
             with (
-                httpx.Client(verify=get_tls(self.request.url), timeout=limits) as client,
+                open_client(self.request.url, limits) as client,
                 client.stream(
                     "POST", self.request.url, headers=self.request.headers, content=body
                 ) as response,
@@ -356,6 +357,22 @@ def preload() -> None:
 
 def _answer_nothing(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, stream=httpx.ByteStream(b""))
+
+
+def open_client(url: str, limits: httpx.Timeout | float) -> httpx.Client:
+    """Return a client for an address.
+
+    httpx takes the proxies of the system settings of macOS without their exceptions, and would send a proxy what is for this machine.
+    """
+    asks_system = not systems.IS_LINUX and not getproxies_environment()
+    is_direct = asks_system and _is_exception(urlsplit(url).hostname or "")
+    return httpx.Client(verify=get_tls(url), timeout=limits, trust_env=not is_direct)
+
+
+def _is_exception(host: str) -> bool:
+    from logist.config.sections import THIS_MACHINE  # a slow import, which only macOS needs
+
+    return host in THIS_MACHINE or bool(proxy_bypass(host))
 
 
 def get_tls(url: str) -> ssl.SSLContext:

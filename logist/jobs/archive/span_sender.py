@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from logist.agents.clients.direct import get_tls
+from logist.agents.clients.direct import open_client
 from logist.core.model import JsonObject
 from logist.core.text.counts import format_count
 from logist.errors import ProviderError, UsageError
@@ -76,7 +76,7 @@ class SpanSender:
 
     def __init__(self, receiver: Receiver, sleep: Callable[[float], None] = time.sleep) -> None:
         self._receiver, self._sleep = receiver, sleep
-        self._client = httpx.Client(verify=get_tls(receiver.url), timeout=SECONDS)
+        self._client = open_client(receiver.url, SECONDS)
         self.rejected = 0
         """Spans that the receiver did not take."""
         self.message = ""

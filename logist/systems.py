@@ -24,7 +24,9 @@ HAS_PIDFD = hasattr(os, "pidfd_open")
 """Whether a process can be opened, so that no other process that gets its pid is taken for it."""
 _FULL_FLUSH: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 FLUSHES_DRIVE_APART = _FULL_FLUSH is not None
-"""Whether an fsync leaves data in the memory of the drive, as on macOS, and one `flush` writes all of that."""
+"""Whether an fsync leaves data in the memory of the drive, as on macOS, and one `flush` writes all of that.
+
+There, os.sync only begins to write: many files need an fsync each, and then one `flush`."""
 _NO_FULL_FLUSH = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
 _NO_FLAGS = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 """The error numbers of file systems that can't exchange two names, or rename without replacing."""

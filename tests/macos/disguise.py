@@ -328,7 +328,11 @@ def _change_fcntl() -> None:
         _trace("fsync", _find_path(number))
         was_fsync(number)
 
+    def sync_all() -> None:
+        raise AssertionError("on macOS, sync returns before anything is written")
+
     _replace("fsync", sync)
+    _replace("sync", sync_all)
     mac: Any = fcntl
     mac.fcntl, mac.ioctl = control, device_control
     mac.F_FULLFSYNC, mac.F_GETPATH = _FULLFSYNC, _GETPATH

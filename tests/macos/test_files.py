@@ -66,6 +66,29 @@ def test_a_merge_exchanges_files_in_one_step(created: Mac) -> None:
     assert (created.project / "src" / "app.py").read_text("utf-8") == "ANSWER = 43\n"
 
 
+def test_many_files_are_on_the_drive_after_a_merge_and_a_restore(created: Mac) -> None:
+    names = [f"src/{number}.txt" for number in range(200)]
+    created.script(answer(files=dict.fromkeys(names, "new\n")), answer(), answer())
+    assert created.run("run").code == 11
+    for name in names:
+        (created.jobs / "j1" / "workspace" / name).unlink()
+    trace = created.trace()
+    assert created.run("job", "restep", "j1", "--to", "3").code == 0
+    calls = list_calls(trace)
+    assert len([path for name, path in calls if name == "fsync" and path.endswith("restoring")]) == 200
+    assert calls[-1][0] == "F_FULLFSYNC"
+    created.run("run")
+    assert created.run("job", "approve", "j1").code == 0
+    list_calls(trace)
+    merged = created.run("job", "merge", "j1")
+    assert merged.code == 0, merged
+    calls = list_calls(trace)
+    written = [at for at, (name, path) in enumerate(calls) if name == "fsync" and path.endswith(".txt")]
+    assert len(written) == 200
+    moved = [at for at, (name, path) in enumerate(calls) if name == "renameatx_np" and path.endswith(".txt")]
+    assert "F_FULLFSYNC" in [name for name, _ in calls[written[-1] : moved[0]]]
+
+
 def test_new_files_of_a_merge_have_the_umask_of_the_user(created: Mac) -> None:
     created.run("run")
     assert created.run("job", "approve", "j1").code == 0

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field
 
+from logist import systems
 from logist.errors import InvalidFile
 from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import objects
@@ -119,7 +120,7 @@ class Restoring:
         with objects.open_contents(self.git, [self.target[path].id for path in changed]) as each:
             for path, pieces in zip(changed, each, strict=True):
                 self._write_file(path, pieces, durable=len(changed) < MANY)
-        if len(changed) >= MANY and self.git.flushing:
+        if len(changed) >= MANY and self.git.flushing and not systems.FLUSHES_DRIVE_APART:
             os.sync()
 
     def _write_file(self, path: bytes, pieces: Iterator[bytes], durable: bool) -> None:
@@ -140,6 +141,8 @@ class Restoring:
             file.flush()
             if durable:
                 self.git.flush(descriptor)
+            elif self.git.flushing and systems.FLUSHES_DRIVE_APART:
+                os.fsync(descriptor)  # `flush_names` makes the drive write all of them
 
     def _move_in(self, parent: int, name: bytes) -> None:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -140,18 +140,21 @@ def _move_index(staged: Staged) -> None:
 
 def _flush_files(folder: Path) -> None:
     file_paths = [Path(place, name) for place, _, files in os.walk(folder) for name in files]
-    if len(file_paths) >= MANY:
+    has_many = len(file_paths) >= MANY
+    if has_many and not systems.FLUSHES_DRIVE_APART:
         os.sync()
         return
     for path in file_paths:
         if not path.is_symlink():
-            _flush_file(path)
+            _flush_file(path, os.fsync if has_many else systems.flush)
+    if has_many:
+        flush_folder(folder)
 
 
-def _flush_file(path: Path) -> None:
+def _flush_file(path: Path, call: Callable[[int], None] = systems.flush) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        systems.flush(descriptor)
+        call(descriptor)
     finally:
         os.close(descriptor)
 

@@ -185,7 +185,10 @@ def read_machine_name() -> str:
 
 
 def read_start_time(pid: int) -> int | None:
-    """When a process was started; None if it is gone, or dead and not yet reaped. Its unit depends on the system."""
+    """When a process was started; None if it is gone, or dead and not yet reaped, or on macOS of another user.
+
+    The unit depends on the system.
+    """
     if not IS_LINUX:
         return _read_start_time_on_macos(pid)
     try:
@@ -247,7 +250,7 @@ def read_umask() -> int:
             import subprocess  # noqa: PLC0415 - only merging needs it
 
             digits = subprocess.run(
-                ["/bin/sh", "-c", "umask"], capture_output=True, text=True, check=True
+                ["/bin/sh", "-c", "umask"], capture_output=True, text=True, check=False
             ).stdout
         return int(digits, 8)
     except (OSError, ValueError):

@@ -142,23 +142,6 @@ def test_permissions_are_never_changed_through_a_link(mac: Mac) -> None:
     assert (done.out, done.err) == ("0o0 0o700\n0o600 True\n", "")
 
 
-REMOVE_MANY = """
-from pathlib import Path
-from logist.store import files
-for name in ("many", "many/below"):
-    Path(name).mkdir()
-    for number in range(40):
-        Path(name, str(number)).touch()
-files.remove_tree(Path("many"))
-"""
-
-
-def test_a_directory_with_many_files_is_removed(mac: Mac) -> None:
-    """Removing files while a directory is read makes macOS skip others."""
-    done = mac.run_python("-c", REMOVE_MANY)
-    assert (done.code, done.err, (mac.project / "many").exists()) == (0, "", False)
-
-
 INDEX = """
 import sys
 from logist.store import job_index

@@ -51,21 +51,6 @@ def test_worker_and_reviewer_are_asked_by_couriers(mac: Mac) -> None:
     assert mac.courier_log() == ""
 
 
-CLIENTS = """
-from logist.agents.clients.direct import open_client
-for url in ("http://localhost:1/v1", "http://[::1]:1/v1", "http://models.inside.example/v1", "http://other.example/v1"):
-    with open_client(url, 1.0) as client:
-        print(bool(client._mounts))
-"""
-
-
-def test_proxies_of_the_system_are_used_except_for_this_machine_and_its_exceptions(mac: Mac) -> None:
-    asked = mac.run_python("-c", CLIENTS)
-    assert (asked.out.split(), asked.err) == (["False", "False", "False", "True"], "")
-    asked = mac.run_python("-c", CLIENTS, env={"http_proxy": "http://127.0.0.1:2"})
-    assert asked.out.split() == ["True"] * 4  # httpx itself knows NO_PROXY
-
-
 def test_a_command_that_is_killed_during_a_call_loses_and_repeats_nothing(mac: Mac) -> None:
     with model(mac, {"text": command(summary="Late."), "delay": 1.5}, {"text": command()}) as server:
         killed = mac.start("job", "step", "--job", "j1")

@@ -16,7 +16,8 @@ _SECONDS = (7 * 86_400, 86_400, 3_600, 60, 1)
 
 def read_boot_clock() -> float:
     """Return the seconds since the machine was started, including those in which it was suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    # On macOS, the monotonic clock also counts while the machine is suspended; on Linux it does not.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def format_utc(at: float) -> str:

@@ -32,7 +32,7 @@ EXAMPLES = {
     "stats": "stats --by model --measure cost",
     "otel": "otel --endpoint http://127.0.0.1:4318",
     "sarif": "sarif --output findings.sarif",
-    "whatif": "whatif --set limits.attempts=1",
+    "whatif": "whatif --set limits.max_attempts=1",
     "skill install": "skill install --claude",
     "attest create": "attest fix-login --sign",
     "attest verify": "attest verify .logist/attestations/fix-login.intoto.json",

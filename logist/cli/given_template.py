@@ -36,7 +36,8 @@ def open_template(
     name, typed = options["template"], _parse_values(options["settings"])
     if name is None:
         if typed:
-            raise UsageError("--set is only for a template", where="--set", fix="use --from TEMPLATE")
+            fix = "use --from TEMPLATE; a limit has an option, such as --cost-threshold CENTS"
+            raise UsageError("--set is only for a template", where="--set", fix=fix)
         return None
     if options["spec_file"] is not None:
         raise UsageError("can't use SPEC and --from together", where="--from", fix="use only one of them")

@@ -150,7 +150,7 @@ def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> boo
     options = (ask.request.command or {}).get("options") or {}
     choice = replace(choice, role=choice.role or ask.role, model=choice.model or options.get("model"))
     turn = next_request.plan_turn(session, spec, phase, choice)
-    next_request.require_sandbox(session.project, turn)
+    next_request.require_sandbox(session, turn)
     agent_calls.require_key(session.project, turn.agent, turn.model)
     tools = next_request.list_offered_tools(session.project, turn)
     work = agent_calls.describe_agent_work(session, turn.agent, turn.role, tools)
@@ -186,7 +186,7 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
         return held
     # Plan before anything is written: an unusable role, model, price or script is only reported.
     turn = next_request.plan_turn(session, spec, phase, choice)
-    next_request.require_sandbox(session.project, turn)
+    next_request.require_sandbox(session, turn)
     next_request.warn_without_gate(session.project, turn)
     if turn.sent:
         agent_calls.require_key(session.project, turn.agent, turn.model)

@@ -13,10 +13,11 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from logist import systems
 from logist.core.model import JsonObject
 from logist.core.money.token_bucket import TokenBucket, compute_burst
 from logist.core.text.counts import format_count
@@ -37,7 +38,6 @@ PAUSED = "the provider asked another call to wait"
 LOOK_SECONDS, MOST_LOOK_SECONDS = 0.2, 1.0
 """Seconds between two looks whether a call may begin: few at first, so that a hundred waiting couriers cost little later."""
 _MOST_BYTES = 1 << 20
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _LOCKING = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -292,7 +292,7 @@ def _load_state(path: Path, now: float) -> _State:
 
 
 def _parse_state(data: Any, now: float) -> _State:
-    if data["version"] != CALL_RATES.version or data["boot"] != _read_boot_id():
+    if data["version"] != CALL_RATES.version or data["boot"] != systems.read_boot_id():
         raise ValueError("of another start of the machine, or another version")
     state = _State(is_known=True)
     for name, (tokens, at) in data["buckets"].items():
@@ -314,7 +314,7 @@ def _check_number(value: Any) -> float:
 def _save_state(path: Path, state: _State) -> None:
     data = {
         "version": CALL_RATES.version,
-        "boot": _read_boot_id(),
+        "boot": systems.read_boot_id(),
         "buckets": {name: list(bucket) for name, bucket in state.buckets.items()},
         "pauses": {name: list(pause) for name, pause in state.pauses.items()},
     }
@@ -327,9 +327,3 @@ def _save_state(path: Path, state: _State) -> None:
             os.ftruncate(fd, len(text))
         finally:
             os.close(fd)
-
-
-def _read_boot_id() -> str:
-    with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
-        return file.read().strip()
-    return ""

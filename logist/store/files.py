@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from logist import systems
 from logist.errors import Damaged, StorageError, storage_advice
 from logist.regular_files import MOST, open_regular, read_regular
 
@@ -84,7 +85,7 @@ def require_trust(path: Path) -> None:
         )
 
 
-def fsync(fd: int, path: Path) -> None:
+def fsync(fd: int, path: Path, call: Callable[[int], None] = systems.flush) -> None:
     """Flush `fd` to disk, once; does nothing inside a folder whose flushes are deferred (`defer_flushes`).
 
     The kernel may drop the pages of a failed fsync and report success for the next one ("fsyncgate"), so a
@@ -94,7 +95,7 @@ def fsync(fd: int, path: Path) -> None:
     if _has_deferred_flushes(path):
         return
     with stop_writing_on_error(path):
-        os.fsync(fd)
+        call(fd)
 
 
 @contextmanager

@@ -6,9 +6,10 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from logist import systems
 from logist.store import files
 from logist.store.filesystem import filesystem_type
 
@@ -34,6 +35,9 @@ def flush_tree(folder: Path, bulk: Path) -> None:
     if _is_one_flush_quicker(folder, bulk):
         _flush_file_system(folder)
         return
+    if systems.FLUSHES_DRIVE_APART:
+        _flush_at_once(folder)
+        return
     paths: Iterable[Path] = _walk_tree(folder)
     if _has_many_files(bulk):
         os.sync()  # it reports no errors, so all other files are still flushed one by one
@@ -46,6 +50,9 @@ def flush_many(folder: Path) -> None:
     """Make a directory with many jobs and everything in it durable."""
     if _is_one_flush_quicker(folder, folder):
         _flush_file_system(folder)
+        return
+    if systems.FLUSHES_DRIVE_APART:
+        _flush_at_once(folder)
         return
     if _has_many_files(folder):
         os.sync()  # it reports no errors, but leaves little to do for the rest
@@ -82,17 +89,13 @@ def _count_unwritten_bytes() -> int:
 
 
 def _flush_file_system(folder: Path) -> None:
-    import ctypes  # noqa: PLC0415 - takes 3 ms, and only creating a job needs it
-
     files.require_trust(folder)
     with (
         files.convert_os_errors(folder),
         files.open_directory_fd(folder) as fd,
         files.stop_writing_on_error(folder),
     ):
-        if ctypes.CDLL(None, use_errno=True).syncfs(fd):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        systems.flush_file_system(fd)
 
 
 def _walk_tree(folder: Path) -> Iterator[Path]:
@@ -110,10 +113,17 @@ def _walk_tree(folder: Path) -> Iterator[Path]:
     yield folder
 
 
-def _flush_path(path: Path) -> None:
+def _flush_at_once(folder: Path) -> None:
+    """Give everything to the drive, file by file, then make the drive write all of it once: that is what takes long."""
+    for path in _walk_tree(folder):
+        _flush_path(path, os.fsync)
+    _flush_path(folder)
+
+
+def _flush_path(path: Path, call: Callable[[int], None] = systems.flush) -> None:
     with files.convert_os_errors(path):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            files.fsync(fd, path)
+            files.fsync(fd, path, call)
         finally:
             os.close(fd)

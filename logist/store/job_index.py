@@ -30,6 +30,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from logist import systems
 from logist.core.machine import predecessors
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.core.machine.predecessors import Unmet
@@ -64,7 +65,6 @@ LOOKED_AT = 5_000
 _CHANGING = "changing"
 _DATABASE = "jobs.sqlite"
 _IDENTITY = "identity"
-_BOOT = "/proc/sys/kernel/random/boot_id"
 _PATIENCE_SECONDS = 2.0
 _ABANDONED_SECONDS = 600.0
 """After this time, the marker of a job that was never created is removed."""
@@ -912,13 +912,23 @@ def _is_locked(folder: str) -> bool:
 def _mark_locked_jobs(jobs_dir: str) -> None:
     """Mark all jobs that commands are changing now: they have looked for an index before there was one."""
     with _convert_errors(jobs_dir):
-        with open("/proc/locks", encoding="ascii") as locks:
-            inodes = {int(inode) for inode in _LOCKED.findall(locks.read())}
-        with os.scandir(jobs_dir) as scanned:
-            locked = [entry.name for entry in scanned if entry.inode() in inodes]
+        if systems.IS_LINUX:
+            with open("/proc/locks", encoding="ascii") as locks:
+                inodes = {int(inode) for inode in _LOCKED.findall(locks.read())}
+            with os.scandir(jobs_dir) as scanned:
+                locked = [entry.name for entry in scanned if entry.inode() in inodes]
+        else:
+            with os.scandir(jobs_dir) as scanned:
+                locked = [entry.name for entry in scanned if _is_locked_on_macos(entry)]
     for name in locked:
         unfinished = _UNFINISHED.fullmatch(name)
         mark_change(jobs_dir, unfinished[1] if unfinished else name)
+
+
+def _is_locked_on_macos(entry: os.DirEntry[str]) -> bool:
+    with suppress(FileNotFoundError):
+        return entry.is_dir(follow_symlinks=False) and systems.is_locked_on_macos(entry.path)
+    return False
 
 
 @contextmanager
@@ -966,8 +976,8 @@ def _join_database(jobs_dir: str) -> str:
 
 def _build_identity(jobs_dir: str, folder: str) -> bytes:
     """Return what an index is made for: this directory, not a copy, and the time until the machine starts again."""
-    with open(_BOOT, encoding="ascii") as file:
-        boot = file.read().strip()
+    if not (boot := systems.read_boot_id()):
+        raise OSError("the id of this start of the machine is unknown")
     jobs, own = os.stat(jobs_dir), os.stat(folder, follow_symlinks=False)
     return f"{FORMAT} {boot} {own.st_dev} {own.st_ino} {jobs.st_ino}\n".encode()
 

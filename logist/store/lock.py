@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from logist import systems
 from logist.errors import Busy, StorageError, UsageError
 from logist.quick_tuple import NamedTuple
 from logist.store import SIGNATURES, files
 from logist.store.filesystem import require_local
+from logist.systems import read_start_time
 from logist.timestamps import format_local
 
 POLL_SECONDS = 0.05
@@ -37,6 +39,8 @@ _LONGEST_COMMAND = 80
 _OPENINGS = {"stepper": b'{"stepper":', "courier": b',"courier":'}
 _ENDINGS = {"stepper": b"\n", "courier": b"}\n"}
 _OFFSETS = {"stepper": 0, "courier": _SLOT}
+_APART = "git"
+"""Where a run locks a job on macOS: a directory that each job has."""
 _CLAIMED_BYTE = 2 * _SLOT
 """Behind the slots; the file need not be so long."""
 _FLOCK = "hhqqi4x"
@@ -51,7 +55,7 @@ class LockProcess(NamedTuple):
 
     pid: int
     start_time: int
-    """Clock ticks since the machine started, as /proc/<pid>/stat has it."""
+    """What `read_start_time` returned: on Linux, clock ticks since the machine started."""
     host: str = ""
     command: str = ""
     since: str = ""
@@ -239,16 +243,22 @@ def claim_for_run(folder: Path) -> RunClaim | None:
     claimed without a lock: the step reports what is wrong with it.
 
     It is a lock of the open file description on a byte behind the signatures. An flock on this file means that limits are
-    reserved (`lock_limits`), and a POSIX lock would be lost whenever this process signs the file and closes it.
+    reserved (`lock_limits`), and a POSIX lock would be lost whenever this process signs the file and closes it. On macOS, such a
+    lock and an flock of the same file exclude each other, so there it is an flock of another directory of the job.
     """
     try:
-        fd = os.open(folder / SIGNATURES, _SIGNING & ~os.O_CREAT)
+        if systems.IS_LINUX:
+            fd = os.open(folder / SIGNATURES, _SIGNING & ~os.O_CREAT)
+        else:
+            fd = os.open(folder / _APART, _DIRECTORY)
     except OSError:
         return RunClaim(None)
     try:
-        fcntl.fcntl(
-            fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _CLAIMED_BYTE, 1, 0)
-        )
+        if systems.IS_LINUX:
+            byte = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _CLAIMED_BYTE, 1, 0)
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, byte)
+        else:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(fd)
         return None if error.errno in (errno.EAGAIN, errno.EACCES) else RunClaim(None)
@@ -338,10 +348,12 @@ def _read_live_signers(folder: Path, *, held: bool) -> Holder:
 
 
 def _is_listed(folder: Path) -> bool:
-    """True if /proc/locks has the directory: `1: FLOCK ADVISORY WRITE <pid>
+    """True if the kernel says that the directory is locked. On Linux, that is a line of /proc/locks: `1: FLOCK ADVISORY WRITE <pid>
     <major>:<minor>:<inode> 0 EOF`.
     """
     try:
+        if not systems.IS_LINUX:
+            return systems.is_locked_on_macos(folder)
         file = os.stat(folder, follow_symlinks=False)
         with open("/proc/locks", encoding="utf-8") as locks:
             held = [line.split() for line in locks]
@@ -372,6 +384,10 @@ def is_at_work(process: LockProcess, folder: Path) -> bool:
 
 def _has_open(pid: int, folder: Path) -> bool:
     """True if a process has the directory open; also if it belongs to another user and can't be checked."""
+    if (
+        not systems.IS_LINUX
+    ):  # the signature is of this process and start; it left it only if it still holds the lock
+        return _is_listed(folder)
     try:
         wanted = os.stat(folder)
         links = [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]
@@ -387,16 +403,6 @@ def _is_same_file(link: str, wanted: os.stat_result) -> bool:
         return os.path.samestat(os.stat(link), wanted)
     except OSError:
         return False
-
-
-def read_start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; None if it is gone, or dead and not yet reaped."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            words = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if words[0] in (b"Z", b"X") else int(words[19])
 
 
 def read_host_name() -> str:
@@ -426,7 +432,7 @@ def _read_signatures(fd: int) -> bytes:
 def _signature_path(fd: int) -> Path:
     """The path of the file of signatures, for a message."""
     try:
-        return Path(os.readlink(f"/proc/self/fd/{fd}"), SIGNATURES)
+        return Path(systems.find_path(fd), SIGNATURES)
     except OSError:
         return Path(SIGNATURES)
 

@@ -7,14 +7,13 @@ interrupted, the next command that takes the lock of one of these jobs finishes 
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from logist import store
+from logist import store, systems
 from logist.core.text.ids import is_job_id
 from logist.errors import StorageError
 from logist.store import files, hidden_folders, job_index
@@ -24,9 +23,6 @@ MARKER = f".scrubbed{files.TEMPORARY}"
 """Is in a copy that is not in its place yet. The next command that changes the job removes it, as a half-written file."""
 _PLAN = "plan.json"
 _ASIDE = ".old"
-_EXCHANGE = 2
-_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
-"""The error numbers of file systems that can't exchange two names."""
 
 
 class Scrub:
@@ -140,17 +136,9 @@ def _carry_out(jobs_dir: Path, folder: Path, job_ids: Sequence[str]) -> None:
 
 def _exchange(copy: Path, job: Path) -> None:
     """Exchange two directories: at every moment, both names exist, if the file system can do that."""
-    import ctypes  # noqa: PLC0415 - few commands scrub
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    if hasattr(libc, "renameat2") and job.exists():
-        at_cwd = -100
-        if libc.renameat2(at_cwd, os.fsencode(copy), at_cwd, os.fsencode(job), _EXCHANGE) == 0:
-            return
-        number = ctypes.get_errno()
-        if number not in _UNKNOWN:
-            raise OSError(number, os.strerror(number), str(job))
     if job.exists():
+        if systems.exchange_names(None, os.fsencode(copy), None, os.fsencode(job)):
+            return
         os.rename(job, copy.with_name(copy.name + _ASIDE))
     os.rename(copy, job)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from logist import event_log
+from logist import event_log, systems
 from logist.errors import Damaged, StorageError
 from logist.event_log import events
 from logist.quick_dataclass import dataclass
@@ -120,7 +120,7 @@ class Git:
     def flush(self, descriptor: int) -> None:
         """Make a file or directory of the job durable."""
         if self.flushing:
-            os.fsync(descriptor)
+            systems.flush(descriptor)
 
     @property
     def is_installed(self) -> bool:

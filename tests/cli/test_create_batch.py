@@ -123,6 +123,7 @@ def test_one_bad_line_creates_nothing_and_is_named(
         (["--batch", "batch.jsonl", "--id", "x"], "can't use --id with --batch"),
         (["--batch", "batch.jsonl", "spec.yaml"], "can't use SPEC with --batch"),
         (["--prompt", "x", "--set", "a=b"], "--set: --set is only for a template"),
+        (["--prompt", "x", "--set", "limits.cost_threshold=5"], "such as --cost-threshold CENTS"),
     ],
 )
 def test_options_that_contradict_each_other(desk: Desk, options: list[str], message: str) -> None:

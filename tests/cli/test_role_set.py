@@ -20,6 +20,22 @@ def read_role(desk: Desk, name: str = "Worker") -> dict[str, object]:
     return shown
 
 
+def test_long_instructions_are_shown_as_one_short_line(desk: Desk, file: Path) -> None:
+    before = read_role(desk)["instructions"]
+    ran = desk("role", "set", "Worker", "instructions", "Do it.\nThen stop.")
+    head, place = ran.out.splitlines()
+    assert head.startswith("Worker: instructions: You are ")
+    assert head.endswith(" -> Do it. Then stop.")
+    assert len(head) < 300
+    assert place == f"file: {file}"
+    assert (
+        desk("role", "set", "Worker", "instructions", "x", "--json").json["data"]["old"]
+        == "Do it.\nThen stop."
+    )
+    assert isinstance(before, str)
+    assert len(before) > 1000
+
+
 def test_a_shipped_role_is_overridden_by_a_new_file(desk: Desk, file: Path) -> None:
     before = read_role(desk)
     ran = desk("role", "set", "Worker", "temperature", "0.5")

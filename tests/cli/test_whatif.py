@@ -50,6 +50,11 @@ def by_name(ran: Ran) -> dict[str, dict[str, Any]]:
     return {Path(row["source"]).name: row for row in ran.json["data"]["histories"]}
 
 
+def test_the_help_names_every_setting_as_the_config_does(here: Desk) -> None:
+    words = here("whatif", "--help").out.replace(",", " ").replace(". ", " ").split()
+    assert [key for key in KEYS if key not in words and f"{key}." not in words] == []
+
+
 def test_the_jobs_that_would_have_ended_elsewhere(here: Desk) -> None:
     before = here.tree()
     ran = here("whatif", "--set", "limits.attempts=1")
@@ -203,7 +208,7 @@ def test_what_differs_today_without_the_change_is_told(here: Desk, monkeypatch: 
     ("args", "code", "said"),
     [
         ([], 2, "no rule to change (use --set, "),
-        (["--set", "limits.atempts=1"], 2, "limits.iterations, limits.attempts"),
+        (["--set", "limits.atempts=1"], 2, "limits.max_allowed_iterations, limits.max_attempts"),
         (["--set", "limits.attempts=x"], 2, "must be an integer of at least 1"),
         (["--permissions", "Worker"], 2, "'Worker' has no `ROLE:` part"),
         (["--permissions", "Worker:fly"], 2, "execute_commands"),

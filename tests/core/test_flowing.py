@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from logist.core.history import fold, workflow_state
+from logist.core.machine.rules import LATEST
 from logist.core.model import (
     Actor,
     Doer,
@@ -20,6 +21,7 @@ from logist.core.model import (
     State,
     Status,
     Step,
+    StepStart,
     Steward,
     Totals,
     Usage,
@@ -68,6 +70,33 @@ def test_what_a_step_gave_is_the_last_output() -> None:
     assert (after.agent_role, after.agent_role_source, after.badge) == ("Actor", "step", "!")
     nothing = fold.apply_interaction(after, entry(Kind.ASK, at("b"), 6, **asked("b")))
     assert (nothing.outputs, nothing.output_of) == ({"a": {"x": 1}, "b": None}, "b")
+
+
+def test_what_a_step_began_with_is_kept_until_the_workflow_leads_to_it_again() -> None:
+    def answer(state: State, after: Place, output: int) -> State:
+        made = entry(Kind.ASK, after, rules=LATEST, **asked(state.step, output=output))
+        return fold.apply_interaction(state, made)
+
+    review = at("b", Status.REVIEW_REQUIRED)
+    first = answer(begun(), at("b"), 1)
+    assert first.step_starts == {"a": StepStart()}
+    started = {"a": StepStart(), "b": StepStart(output_of="a")}
+    done = answer(first, review, 2)
+    assert done.step_starts == started
+    reworked = answer(fold.apply_interaction(done, entry(Kind.REJECT, at("b"))), review, 3)
+    assert reworked.step_starts == started
+    repeated = fold.apply_interaction(reworked, entry(Kind.RESUBMIT, at("a")))
+    assert repeated.step_starts == started
+    led_back = fold.apply_interaction(reworked, entry(Kind.APPROVE, at("a")))
+    assert led_back.step_starts == {"b": StepStart(output_of="a")}
+    second = answer(led_back, at("a", Status.REVIEW_REQUIRED), 4)
+    assert second.step_starts == {"a": StepStart(output_of="b", own_output=1), "b": StepStart(output_of="a")}
+
+
+def test_in_histories_of_earlier_versions_what_a_step_began_with_is_lost() -> None:
+    for rules in (None, 4):
+        made = entry(Kind.ASK, at("b"), rules=rules, **asked("a", output=1))
+        assert fold.apply_interaction(begun(), made).step_starts is None
 
 
 @pytest.mark.parametrize(

@@ -787,9 +787,7 @@ def test_what_can_not_be_set(text: str, said: str) -> None:
     assert said in str(error.value)
     if said == "unknown setting":
         named = str(error.value).partition("one of: ")[2].rstrip(")").split(", ")
-        assert {"limits.attempts", "review", "review.checks.NAME.enabled", "on_doubt"} <= set(named)
-        assert len(named) == len(KEYS)
-        assert not set(named) & {"limits.max_attempts", "review.enabled"}  # the help has the short ones
+        assert named == list(KEYS)  # the names of the config, so that `config set` takes what was tried
 
 
 def test_what_can_be_set() -> None:

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logist import systems
 from logist.cli.show import job_rows
 from logist.core.machine import advice, waiting
 from logist.core.machine.job_row import build_job_cells, build_job_row
@@ -607,7 +608,7 @@ def test_a_copy_or_a_new_start_of_the_machine_makes_a_new_one(
         b.change(home=tmp_path / "copy", jobs_dir=tmp_path / "copy" / "jobs")
     else:
         (tmp_path / "boot").write_text("another\n", "ascii")
-        monkeypatch.setattr(job_index, "_BOOT", str(tmp_path / "boot"))
+        monkeypatch.setattr(systems, "_BOOT_ID", str(tmp_path / "boot"))
     assert list_status(b, "SUCCESS") == ["a"]
 
 

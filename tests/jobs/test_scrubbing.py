@@ -298,8 +298,7 @@ elif point == "no exchange":
         rename(old, new, **named)
         if named == {} and str(old).endswith("/j"):
             kill()
-    scrubs._UNKNOWN = range(1000)
-    scrubs._EXCHANGE = 999
+    scrubs.systems.exchange_names = lambda *names: False
     scrubs.os.rename = rename_and_kill
 elif point == "cleaning":
     scrubs._remove = kill

@@ -13,8 +13,8 @@ import pytest
 from logist.core.history import newer_versions
 from logist.core.history.fold import fold
 from logist.core.machine import rules
-from logist.core.model import Status
-from logist.core.replay.replay import Difference, find_differences, replay
+from logist.core.model import Status, StepStart
+from logist.core.replay.replay import ChangedRule, Difference, find_differences, replay
 from logist.jobs.archive import recorded_jobs, replay_report
 from logist.jobs.archive.archive_replay import replay_file
 from logist.jobs.base import job_reader
@@ -26,6 +26,7 @@ GATES = support.ROOT / "fixtures/upgrades/gates-that-a-missing-confidence-opened
 KINDS = support.ROOT / "fixtures/upgrades/branches-by-kinds-that-do-not-fit"
 LENGTHS = support.ROOT / "fixtures/upgrades/lengths-of-objects-and-emoji"
 THOUGHTS = support.ROOT / "fixtures/upgrades/thinking-that-was-part-of-the-answer"
+LOST = support.ROOT / "fixtures/upgrades/steps-that-lost-their-data"
 JOBS = sorted(path.parent for path in (support.ROOT / "fixtures" / "upgrades").glob("*/jobHistory.json"))
 
 
@@ -80,6 +81,38 @@ def test_a_length_that_templates_filled_in_otherwise_is_other_wording_and_no_fai
     assert (replayed.differences, replayed.changed_rules) == ((), ())
     ran = support.run_as_process("replay", str(LENGTHS))
     assert (ran.code, "+The object has {{output.parts.length}} keys, the word 2" in ran.out) == (0, True)
+
+
+def test_a_step_that_lost_its_data_replays_with_the_prompts_and_the_skip_that_were_recorded() -> None:
+    replayed = replay_file(SCHEMA, LOST)
+    assert (replayed.differences, replayed.changed_rules) == ((), ())
+    ran = support.run_as_process("replay", str(LOST))
+    assert (ran.code, "{{output.files}}" in ran.out) == (0, False)
+    entries = [*read_interactions(recorded_jobs.find_history(LOST).job)]
+    assert ["{{output.files}}" in entry.request.prompt for entry in entries[2:9]] == [
+        *(False, False),  # the first attempts
+        *(True, True, True),  # the review, the rework and its review
+        *(False, True),  # the decision of a person, and the rework after it
+    ]
+    assert entries[10].route[0]["skipped"] == "report"
+    assert fold(entries).step_starts is None
+
+
+def test_with_a_step_that_keeps_its_data_the_skip_names_its_rule() -> None:
+    """An earlier Logist that continues a job of this one skips the step, because it doesn't know what it began with."""
+    entries = [*read_interactions(recorded_jobs.find_history(LOST).job)]
+    today = [entry.model_copy(update={"rules": rules.LATEST}) for entry in entries[:10]]
+    assert fold(today).step_starts == {"count": StepStart(), "report": StepStart(output_of="count")}
+    (changed,) = replay([*today, entries[10]], SCHEMA, ())
+    assert isinstance(changed, ChangedRule)
+    assert (changed.sequence, changed.rule, changed.version) == (11, "same_step_data", "0.1.0")
+    by_today = entries[10].model_copy(update={"rules": rules.LATEST})
+    found = [*find_differences([*today, by_today], SCHEMA)]
+    assert [(each.field, each.recorded, each.today) for each in found][-1] == (
+        "state_after",
+        "APPROVAL_REQUIRED",
+        "PENDING",
+    )
 
 
 def test_what_no_rule_explains_is_a_difference_also_beside_a_changed_rule(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from logist import systems
 from logist.errors import Busy, LogistError, Refused, StorageError
 from logist.workspace import Workspace
 from logist.workspace.git import Git
@@ -893,7 +894,7 @@ def test_a_work_tree_on_another_file_system(desk: Desk, monkeypatch: pytest.Monk
 
 
 def test_a_file_system_without_swaps(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swapping._libc, "renameat2", without_flags)
+    monkeypatch.setattr(systems._load_library(), "renameat2", without_flags)
     assert desk.work({**WORK, "link": link("run.sh")}).publish().how == "fast_forward"
     assert status(desk.repository) == ""
 

@@ -17,7 +17,8 @@ import pytest
 
 from logist.errors import Busy, UsageError
 from logist.store import Holder, JobDir, LockProcess
-from logist.store.lock import _UNSURE_SECONDS, _write_signature, claim_unfinished_job, read_start_time
+from logist.store.lock import _UNSURE_SECONDS, _write_signature, claim_unfinished_job
+from logist.systems import read_start_time
 from logist.timestamps import format_local
 from tests import support
 

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from logist import systems
 from logist.agents.own_process import COURIER
 from logist.agents.protocol import GRACE
 from logist.store import LockProcess
@@ -30,9 +31,7 @@ def is_here(process: LockProcess, folder: Path) -> bool:
 
 def _is_courier(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().split(b"\0")
-        return not _NAMES.isdisjoint(words) and os.getsid(pid) == pid
+        return not _NAMES.isdisjoint(systems.read_command_line(pid)) and os.getsid(pid) == pid
     except OSError:
         return False
 

@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from logist import systems
 from logist.agents.courier import fork_server
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ class ForkServers:
     """The fork servers of a command: at most one for each kind of client, started when first needed."""
 
     def __init__(self, *, enabled: bool = True) -> None:
-        self._enabled = enabled
+        self._enabled = (
+            enabled and systems.HAS_PIDFD
+        )  # only then is it safe to signal a process that is not a child
         self.servers: dict[Kind, ForkServer] = {}
         self._one_at_a_time = threading.Lock()
 

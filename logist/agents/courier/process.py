@@ -17,10 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, Protocol, TextIO
 
+from logist import systems
 from logist.agents.courier import booking, fork_server
 from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.courier.fork_server import ForkServer
 from logist.agents.own_process import COURIER, add_package_path
+from logist.agents.own_process import has_ended as has_child_ended
 from logist.agents.protocol import MODEL_AGENTS, Ask
 from logist.config.environment import Environment, replace_process_environment
 from logist.core.model import JsonObject
@@ -33,15 +35,19 @@ LOG = "courier.log"
 
 
 class CourierProcess:
-    """A running courier, of this process or of a fork server."""
+    """A running courier, of this process or of a fork server.
+
+    A system without pidfds has no fork servers. Then each courier is a child of this process, so its pid belongs to it until this
+    process has waited for it, and no signal can reach another process.
+    """
 
     def __init__(self, pid: int, started: subprocess.Popen[bytes] | None = None) -> None:
         self.pid = pid
         self._started = started  # kept, because Python warns when a Popen with a running child is deleted
-        try:
-            self._handle: int | None = os.pidfd_open(pid)
-        except ProcessLookupError:  # it has ended already
-            self._handle = None
+        self._handle: int | None = None
+        if systems.HAS_PIDFD:
+            with suppress(ProcessLookupError):  # it has ended already
+                self._handle = os.pidfd_open(pid)
 
     def has_ended(self, seconds: float) -> bool:
         """Whether the courier ends within this number of seconds."""
@@ -53,6 +59,8 @@ class CourierProcess:
             os.close(self._handle)
             self._handle = None
         if self._started is not None:
+            if not systems.HAS_PIDFD:
+                return has_child_ended(self._started, seconds)
             self._started.wait()
         return True
 
@@ -66,6 +74,8 @@ class CourierProcess:
         if self._handle is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
+        elif self._started is not None and not systems.HAS_PIDFD:
+            self._started.send_signal(number)
 
 
 def launch_courier(
@@ -169,7 +179,10 @@ def run_courier(directory: Path, descriptor: int) -> NoReturn:
 def _open_job(directory: Path, descriptor: int) -> JobDir:
     """Open the job by its open directory, which stays valid if the job is moved while the agent works."""
     held = Path(f"/proc/self/fd/{descriptor}")
-    return JobDir(held, directory.name) if held.is_dir() else JobDir.open(directory.parent, directory.name)
+    if not held.is_dir():  # another system, or /proc is not there; the current directory stays valid too
+        os.fchdir(descriptor)
+        held = Path()
+    return JobDir(held, directory.name)
 
 
 class Errands(Protocol):

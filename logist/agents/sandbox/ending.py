@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from logist import systems
 from logist.agents.sandbox import processes
 from logist.agents.sandbox.processes import Table
 
@@ -64,6 +65,8 @@ def _find_whole_groups(table: Table, living: set[int]) -> set[int]:
 
 def end_leftover_processes(marker: str) -> int:
     """End the processes of the run with this marker that a killed Logist left; return their number."""
+    if not systems.IS_LINUX:  # no program was started here
+        return 0
     if not marker:
         return 0
 

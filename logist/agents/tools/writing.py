@@ -8,6 +8,7 @@ import os
 import stat
 from contextlib import suppress
 
+from logist import systems
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context, LackingError, ToolError
 from logist.core.model import Permission
@@ -75,7 +76,7 @@ def delete_file(arguments: Arguments, context: Context) -> tuple[str, int]:
         else:
             _require_file_meant(path)
             os.unlink(name, dir_fd=directory)
-        os.fsync(directory)
+        systems.flush(directory)
     return f"deleted {text.format_path(path)}", 0
 
 
@@ -150,13 +151,13 @@ def write_atomically(directory: int, name: bytes, data: bytes, found: os.stat_re
                 os.fchmod(descriptor, found.st_mode & KEPT_MODE)
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            systems.flush(descriptor)
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=directory)
         raise
-    os.fsync(directory)
+    systems.flush(directory)
 
 
 def _make_directories(context: Context, path: str) -> None:

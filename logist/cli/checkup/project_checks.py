@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
 
+from logist import systems
 from logist.agents import sandbox
 from logist.agents.programs import finding
 from logist.agents.programs.finding import PRESETS
@@ -37,7 +38,7 @@ from logist.config.settings import (
 from logist.core.text.counts import format_bytes
 from logist.core.text.ids import is_job_id
 from logist.errors import InvalidFile, LogistError
-from logist.jobs.base import free_space
+from logist.jobs.base import free_space, linux_only
 from logist.jobs.base.call_limits import list_call_rates
 from logist.jobs.base.model_choice import require_client
 from logist.jobs.base.project import SCRIPTED, ProjectContext
@@ -138,6 +139,8 @@ def _path(environment: Environment) -> str:
 
 
 def _sandbox(project: ProjectContext) -> list[Finding]:
+    if not systems.IS_LINUX:
+        return [warning("sandbox", linux_only.EXPLANATION, linux_only.FIX)]
     # Only agent programs use a gate, and to try it starts one more sandbox.
     has_programs = bool(project.settings.agents or _list_installed_programs(_path(project.environment)))
     return [describe_sandbox(sandbox.detect_sandbox(), sandbox.find_gate_problem() if has_programs else None)]
@@ -270,6 +273,13 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
         yield warning("config", f"{unused.where}: {unused.message}", unused.advice)
     if can_merge_unchecked(loaded.settings):
         yield warning("config", UNCHECKED_MERGES, None)
+    if not systems.IS_LINUX:
+        checks, setup = (
+            linux_only.list_check_needs(loaded.settings),
+            linux_only.list_setup_needs(loaded.settings),
+        )
+        for need in (*checks, *setup):
+            yield warning("config", f"{linux_only.EXPLANATION}: {need.what}", need.fix)
     yield from _named(loaded, roles)
     yield from _agents(environment, loaded.settings, roles)
     yield Finding("config", "ok", ", ".join(sorted(loaded.files)) or "all defaults")
@@ -324,6 +334,9 @@ def _trouble(
         program = None if agent in MODEL_AGENTS else finding.load_program(agent, settings.agents)
     except InvalidFile as error:
         return AgentProblem(f"{chosen.describe_source()}: {error.message}", error.fix or "edit the config")
+    if not systems.IS_LINUX and (needs := list(linux_only.list_role_needs(loaded.role, agent))):
+        refused = linux_only.refuse(needs)
+        return AgentProblem(refused.message, refused.fix or "use Linux")
     problem = describe_unusable_model(environment, settings, model)
     if program is not None:
         if shutil.which(program.executable, path=_path(environment)) is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logist import systems
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import json_option, model_option
 from logist.cli.show import render
@@ -50,10 +51,10 @@ def init(environment: Environment, model: str | None) -> Output:
     below = find_coven_directory(str(home))
     more = (f"{below} still applies; .logist overrides it",) if below else ()
     lines = [f"{what}: {home}", *more]
-    diagnostics: tuple[Diagnostic, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = () if systems.IS_LINUX else _warn_about_system(environment)
     if model is not None:
         lines.append(_write_model(environment, home, model))
-        diagnostics = _warn_unusable(environment, model)
+        diagnostics += _warn_unusable(environment, model)
     data = {"home": str(home), "made": [name or "." for name in created], "model": model}
     return Output(data, tuple(lines), diagnostics)
 
@@ -90,6 +91,27 @@ def _warn_unusable(environment: Environment, name: str) -> tuple[Diagnostic, ...
     settings = load_current_settings(environment).settings
     problem = describe_unusable_model(environment, settings, resolve_model(settings, name))
     return make_warnings([f"{problem[0]}; {problem[1]}"]) if problem else ()
+
+
+def _warn_about_system(environment: Environment) -> tuple[Diagnostic, ...]:
+    """Return a warning with what must be changed before the first job, on another system than Linux."""
+    from logist.cli.context import load_current_settings, load_known_roles
+    from logist.jobs.base import linux_only
+    from logist.jobs.base.project import SCRIPTED
+
+    settings, roles = load_current_settings(environment).settings, load_known_roles(environment).by_name
+    names = [settings.roles.default, *([settings.review.role] if settings.review.enabled else [])]
+    agent = environment.agent_name() or settings.agent
+    needs = [
+        need
+        for role in (roles[name].role for name in names if name in roles and not agent.startswith(SCRIPTED))
+        for need in linux_only.list_role_needs(role, role.agent or agent)
+    ]
+    needs += [*linux_only.list_setup_needs(settings), *linux_only.list_check_needs(settings)]
+    if not needs:
+        return ()
+    refused = linux_only.refuse(needs)
+    return make_warnings([f"{refused.message}. Before the first job: {refused.fix}"])
 
 
 def _ask_for_model(environment: Environment, settings: Settings) -> str | None:

@@ -39,8 +39,9 @@ LONGEST_CALL = 100
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Change a rule: limits.cost, limits.minutes, limits.iterations, limits.attempts, review, review.mode, "
-    "review.checks.NAME.enabled, review.checks.NAME.severity, approval, auto_merge, on_doubt, response_format.",
+    help="Change a setting of the config: limits.cost_threshold, limits.time_threshold_minutes, "
+    "limits.max_allowed_iterations, limits.max_attempts, review.enabled, review.mode, review.auto_merge, "
+    "review.checks.NAME.enabled, review.checks.NAME.severity, approval, on_doubt, response_format.",
 )
 @click.option(
     "--permissions",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logist.core.machine import routing, steward
+from logist.core.machine import routing, rules, steward
 from logist.core.model.command_kinds import is_approve, is_ask, is_booking, is_collect, is_resubmit, is_spawn
 from logist.core.model.plain import make_like
 from logist.core.model.words import ExitAction, Kind, Phase, Status
@@ -50,6 +50,7 @@ def apply_workflow(before: State, after: State, entry: Interaction, command: Rec
         changes |= _apply_spawn(after, before, entry, command)
     elif is_collect(command):
         changes |= _apply_collect(after, before, entry, command)
+    changes |= _apply_step_starts(before, after.model_copy(update=changes), entry, command)
     changes |= _keep_spawned_items(after.model_copy(update=changes))
     if after.step != before.step or entry.spec is not None or entry.kind is Kind.ROLE:
         changes |= _apply_doer(after)
@@ -62,6 +63,46 @@ def _keep_spawned_items(after: State) -> dict[str, Any]:
     if spawned is None or not after.place.spawns or not after.output_of == spawned.step == after.step:
         return {}
     return {"output_of": spawned.output_of}
+
+
+def _apply_step_starts(
+    before: State, after: State, entry: Interaction, command: RecordedCommand
+) -> dict[str, Any]:
+    """Remember what a step began with as soon as its own output changes that, until the workflow leads to it again."""
+    starts, step = dict(before.step_starts or {}), before.step
+    # In histories of earlier versions, a step that is done again has its own output as the last one.
+    is_kept = rules.Rule.SAME_STEP_DATA in rules.find_recorded_rules(entry)
+    if is_kept and step not in starts and _can_complete(command) and _has_output_changed(before, after):
+        own_output = before.outputs.get(step)
+        starts[step] = make_like(entry, "StepStart", output_of=before.output_of, own_output=own_output)
+    if _is_led_to_step(before, after, entry, command):
+        starts.pop(after.step, None)
+    return {"step_starts": starts or None}
+
+
+def _can_complete(command: RecordedCommand) -> bool:
+    return is_ask(command) or is_approve(command) or is_spawn(command) or is_collect(command)
+
+
+def _has_output_changed(before: State, after: State) -> bool:
+    step = before.step
+    return after.output_of != before.output_of or after.outputs.get(step) != before.outputs.get(step)
+
+
+def _is_led_to_step(before: State, after: State, entry: Interaction, command: RecordedCommand) -> bool:
+    """Whether the workflow leads to the beginning of a step, perhaps of the same one, which then has new data."""
+    place = after.place
+    if place.status is not Status.PENDING and place.awaiting != "manual":
+        return False
+    if is_resubmit(command):
+        return bool(entry.route)  # without a decision, a person repeats the step
+    if after.step != before.step:
+        return True
+    if is_ask(command) and entry.response.actions != [ExitAction.COMPLETED]:
+        return False
+    if is_approve(command) and command.carried_out_by:
+        return False
+    return _can_complete(command) and place.attempts == 0  # a review that sends work back counts an attempt
 
 
 def _apply_visits(after: State, entry: Interaction) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def route_completed_step(
     metadata = (response.metadata or {}) if is_doer else {}
     suggestion = metadata.get("suggested_next_stage") if is_doer else state.suggested
     facts = Facts(
-        data.build_step_data(spec, state, here.step, output),
+        data.build_data_after_step(spec, state, here.step, output),
         state.visits or {},
         suggestion if isinstance(suggestion, str) else None,
         rules,

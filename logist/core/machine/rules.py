@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from logist.core.model import Interaction
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:  # a fold of plain records needs the rules without the models
+    from logist.core.model import Interaction
 
 
 class Rule(StrEnum):
@@ -25,6 +27,7 @@ class Rule(StrEnum):
     JAVASCRIPT_ORDER = "javascript_order"
     QUESTIONS_STOP = "questions_stop"
     THINKING_APART = "thinking_apart"
+    SAME_STEP_DATA = "same_step_data"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,11 @@ CHANGES = (
         Rule.THINKING_APART,
         "0.1.0",
         "What a model writes in `<think>` blocks is not part of its answer.",
+    ),
+    RuleChange(
+        Rule.SAME_STEP_DATA,
+        "0.1.0",
+        "A step that is reviewed or done again has the data that it began with; before, its own output was the last output.",
     ),
 )
 """In chronological order. An interaction records the number of rows, so never move or remove a row."""

@@ -9,7 +9,7 @@ from logist.core import review
 from logist.core.machine import advice, kinds, machine, routing
 from logist.core.machine.actions import Action, Who
 from logist.core.machine.event import ANY_JOB, Event
-from logist.core.machine.rules import TODAY, Rules
+from logist.core.machine.rules import TODAY, Rule, Rules
 from logist.core.model import (
     HALTED,
     EffectiveSpec,
@@ -207,9 +207,9 @@ def _route_resubmit(
     step_id = command.step or state.step
     if flow.find_step(step_id) is None:
         step_id = flow.start if has_no_branch else step_id
-    return routing.enter_step(
-        flow, step_id, routing.Facts(data.build_step_data(spec, state), state.visits or {}, rules=rules)
-    )
+    build_data = data.build_step_data if Rule.SAME_STEP_DATA in rules else data.build_data_after_step
+    step_data = build_data(spec, state, step_id)
+    return routing.enter_step(flow, step_id, routing.Facts(step_data, state.visits or {}, rules=rules))
 
 
 def _route_after_step(
@@ -221,7 +221,7 @@ def _route_after_step(
     results: list[Any] | None = None,
     items: list[JsonObject] | None = None,
 ) -> routing.Routed:
-    step_data = data.build_step_data(spec, state, state.step, output, results, items)
+    step_data = data.build_data_after_step(spec, state, state.step, output, results, items)
     return routing.route_after_step(
         flow, state.step, routing.Facts(step_data, state.visits or {}, state.suggested, rules)
     )

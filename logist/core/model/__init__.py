@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         ServerTool,
         ToolServer,
     )
-    from logist.core.model.state import Forked, Head, Last, Plan, Spawned, State
+    from logist.core.model.state import Forked, Head, Last, Plan, Spawned, State, StepStart
     from logist.core.model.words import (
         END,
         HALTED,
@@ -128,6 +128,7 @@ __all__ = [
     "State",
     "Status",
     "Step",
+    "StepStart",
     "StepType",
     "Steward",
     "Stuck",
@@ -181,7 +182,7 @@ _NAMES = {
         "ServerTool",
         "ToolServer",
     ),
-    "state": ("Forked", "Head", "Last", "Plan", "Spawned", "State"),
+    "state": ("Forked", "Head", "Last", "Plan", "Spawned", "State", "StepStart"),
     "words": (
         "END",
         "HALTED",

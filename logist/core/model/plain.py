@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, cached_property
 from importlib import import_module
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from logist.core.model import words
@@ -122,6 +123,8 @@ def _dump(value: Any, exclude_none: bool, exclude_defaults: bool) -> Any:
         return {key: _dump(each, exclude_none, exclude_defaults) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_dump(each, exclude_none, exclude_defaults) for each in value]
+    if type(value) is float and not isfinite(value):  # JSON has no such numbers
+        return None
     return str(value) if isinstance(value, str) else value
 
 

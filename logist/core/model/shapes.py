@@ -630,6 +630,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "results": (("optional", ("list", "any")), None),
             "result_items": (("optional", ("list", ("map", "any"))), None),
             "output_of": (("optional", "str"), None),
+            "step_starts": (("optional", ("map", ("record", "StepStart"))), None),
             "summaries": (("optional", ("map", "str")), None),
             "asked_at": (("optional", ("map", "int")), None),
             "visits": (("optional", ("map", "int")), None),
@@ -685,6 +686,13 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "rendered": ("bool", False),
             "external": ("bool", False),
             "config": (("map", "any"), {}),
+        },
+    ),
+    "StepStart": (
+        ("set",),
+        {
+            "output_of": (("optional", "str"), None),
+            "own_output": ("any", None),
         },
     ),
     "Steward": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from logist.core.model.base import Open, Recorded
+from logist.core.model.base import Open, Recorded, Sparse
 from logist.core.model.limits import Limits
 from logist.core.model.record import CheckResult, Place, Totals
 from logist.core.model.spec import Doer
@@ -60,6 +60,15 @@ class Spawned(Recorded):
     """The checkpoint from which they started."""
     output_of: str | None = None
     """The step whose output contained their items, in case they are created again."""
+
+
+class StepStart(Sparse):
+    """What a step began with, if that can't be read from the outputs any more because it has an output of its own."""
+
+    output_of: str | None = None
+    """The step whose output was the last one; None for the first step."""
+    own_output: Any = None
+    """The output of an earlier visit to this step."""
 
 
 class Forked(Recorded):
@@ -135,6 +144,8 @@ class State(Recorded):
     """For a foreach: the `item` and `index` of each of these results."""
     output_of: str | None = None
     """The step whose output is the last one."""
+    step_starts: dict[str, StepStart] | None = None
+    """What each step began with, for the steps that have an output since: they may be reviewed and done again."""
     summaries: dict[str, str] | None = None
     """The summary of each completed step, in the order of completion."""
     asked_at: dict[str, int] | None = None

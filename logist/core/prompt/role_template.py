@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from logist.core import template
+from logist.core.model.words import Phase
 from logist.core.prompt import context
 from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.template import Rendered, SourcedText, ToldList, data
@@ -42,11 +43,13 @@ class Filled:
     warnings: tuple[str, ...] = ()
 
 
-def fill_template(spec: EffectiveSpec, state: State, role: Role, given: Given) -> Filled | str | None:
+def fill_template(
+    spec: EffectiveSpec, state: State, role: Role, given: Given, phase: Phase = Phase.DOER
+) -> Filled | str | None:
     """Render the role's template. Returns None if it has none, and a message if it can't be rendered."""
     if role.prompt_template is None:
         return None
-    known = _build_data(spec, state, given, role.context_requirements)
+    known = _build_data(spec, state, given, role.context_requirements, phase)
     declared = {*NAMES, *data.FIELDS, "parentId", "aggregatedResults"}
     label = f"role {role.name!r}: prompt_template"
     try:
@@ -118,7 +121,9 @@ NAMED = frozenset({"task", "listing", "custom_instructions", *context.VARIABLES}
 """The sources that the values of `_build_data` name themselves."""
 
 
-def _build_data(spec: EffectiveSpec, state: State, given: Given, asked: RequiredParts) -> JsonObject:
+def _build_data(
+    spec: EffectiveSpec, state: State, given: Given, asked: RequiredParts, phase: Phase
+) -> JsonObject:
     """Build the data of the template. Absent values have no name, so that their sections disappear."""
     task: dict[str, SourcedText | ToldList] = {
         "Title": SourcedText(spec.title, "task"),
@@ -133,7 +138,10 @@ def _build_data(spec: EffectiveSpec, state: State, given: Given, asked: Required
         "CustomInstructions": SourcedText(context.get_project_instructions(given), "custom_instructions"),
     }
     values = {**task, **context.build_variables(given, asked)}
-    return {**data.build_step_data(spec, state), **{name: value for name, value in values.items() if value}}
+    # A reviewer judges the output of the step, so for its own template that is the last one.
+    build_data = data.build_step_data if phase is Phase.DOER else data.build_data_after_step
+    step_data = build_data(spec, state, state.step)
+    return {**step_data, **{name: value for name, value in values.items() if value}}
 
 
 def _build_list(items: Collection[str], shown: str) -> ToldList:

@@ -38,7 +38,7 @@ def build_instructions(
     results = data.aggregate_results(state.results or [], state.result_items) if reads else []
     at_step = prompt.AtStep(step, text, results) if step else None
     is_sectioned = is_in_sections(spec, state.step)
-    filled = role_template.fill_template(spec, state, role, given)
+    filled = role_template.fill_template(spec, state, role, given, phase)
     if isinstance(filled, str):  # the template failed, so the role gets the default prompt
         warnings, filled = (*warnings, filled), None
     asked = role.context_requirements
@@ -68,8 +68,11 @@ def build_instructions(
 def _needs_results(state: State, step: Step) -> bool:
     """Whether the step joins the results of other jobs, or directly follows several of them."""
     last, spawned = state.last, state.spawned
+    has_begun = state.step in (state.step_starts or {})  # then the last answer is one at this step
     is_just_after = (
-        spawned is not None and state.output_of == spawned.step and (last is None or last.output is None)
+        spawned is not None
+        and data.find_step_before(state) == spawned.step
+        and (has_begun or last is None or last.output is None)
     )
     return step.step_type == StepType.JOIN or is_just_after
 

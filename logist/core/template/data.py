@@ -18,42 +18,78 @@ class _Unchanged:
 UNCHANGED: Final = _Unchanged()
 
 
-def build_step_data(
+def build_step_data(spec: EffectiveSpec, state: State | None, step_id: str = "") -> JsonObject:
+    """Return the data for a step: the same in its first attempt, its review, and each later attempt.
+
+    `step_id`: the step; empty means the current one.
+    """
+    outputs = state.outputs if state else {}
+    if state is None:
+        return _build_data(spec, None, step_id, outputs, outputs, None)
+    own_id = step_id or state.step
+    start = (state.step_starts or {}).get(own_id)
+    outputs_before = outputs if start is None else {**outputs, own_id: start.own_output}
+    last_step = find_step_before(state, own_id)
+    last = outputs_before.get(last_step) if last_step else None
+    data = _build_data(spec, state, own_id, outputs, outputs_before, last)
+    return _add_results(data, state.results, state.result_items)
+
+
+def find_step_before(state: State, step_id: str = "") -> str | None:
+    """Return the step whose output was the last one when a step began, the current one by default."""
+    start = (state.step_starts or {}).get(step_id or state.step)
+    return state.output_of if start is None else start.output_of
+
+
+def build_data_after_step(
     spec: EffectiveSpec,
-    state: State | None,
-    step_id: str = "",
+    state: State,
+    step_id: str,
     output: Any = UNCHANGED,
     results: Any = None,
     items: list[JsonObject] | None = None,
 ) -> JsonObject:
-    """Return the data at a step. `output`: the output that step `step_id` has just produced, which is not in the
-    state yet.
+    """Return the data after a step, for the decisions that follow it. `output`: the output that step `step_id` has
+    just produced, which is not in the state yet.
 
     `results`: the results of the children that have just been collected, and `items` the item of each. Results
     that a steward supplies by hand replace them.
     """
-    outputs = dict(state.outputs) if state else {}
-    last = outputs.get(state.output_of) if state and state.output_of else None
-    if output is not UNCHANGED:
+    outputs = dict(state.outputs)
+    last = outputs.get(state.output_of) if state.output_of else None
+    if not isinstance(output, _Unchanged):
         outputs[step_id] = last = output
         results = to_children_results(spec, step_id, output) if results is None else results
-    if results is None and state is not None:
+    if results is None:
         results, items = state.results, state.result_items
+    return _add_results(_build_data(spec, state, step_id, outputs, outputs, last), results, items)
+
+
+def _build_data(
+    spec: EffectiveSpec,
+    state: State | None,
+    step_id: str,
+    outputs: JsonObject,
+    overlaid_outputs: JsonObject,
+    last: Any,
+) -> JsonObject:
     input_fields = spec.input if isinstance(spec.input, dict) else {}
     data: JsonObject = {
         **input_fields,
         **{name: _tuple_to_list(getattr(spec, name)) for name in FIELDS},
-        "input": _overlay_output(_overlay_outputs(spec, outputs), last),
+        "input": _overlay_output(_overlay_outputs(spec, overlaid_outputs), last),
         "output": last,
         "steps": {name: {"output": value} for name, value in outputs.items()},
     }
-    if state and spec.workflow and (step := spec.workflow.find_step(step_id or state.step)):
+    if state and spec.workflow and (step := spec.workflow.find_step(step_id)):
         data |= number_rounds(spec.workflow, step, state.visits or {})
     if spec.parent is not None:
         data["parentId"] = spec.parent
-    if results is not None:
-        data["aggregatedResults"] = aggregate_results(results, items)
     return data
+
+
+def _add_results(data: JsonObject, results: list[Any] | None, items: list[JsonObject] | None) -> JsonObject:
+    return data if results is None else {**data, "aggregatedResults": aggregate_results(results, items)}
 
 
 def number_rounds(flow: Workflow, step: Step, visits: Mapping[str, int]) -> JsonObject:

@@ -1,4 +1,4 @@
-"""The rules that a person can change by name: `limits.attempts=2`, `review.mode=strict`, `Worker:read_files`."""
+"""The rules that a person can change by name: `limits.max_attempts=2`, `review.mode=strict`, `Worker:read_files`."""
 
 from __future__ import annotations
 
@@ -99,7 +99,6 @@ _SHORT = {
     "review": "review.enabled",
     "auto_merge": "review.auto_merge",
 }
-_LONG = {long: short for short, long in _SHORT.items()}
 KEYS: Mapping[str, str] = {
     **{key: told for key, (_, _, told) in _READS.items()},
     **{f"review.checks.NAME.{field}": told for field, (_, _, told) in _CHECK_READS.items()},
@@ -124,9 +123,7 @@ def read_settings(given: Sequence[str]) -> dict[str, Any]:
 
 def _put(found: dict[str, Value], key: str, value: Value, option: str) -> None:
     if key in found and found[key] != value:
-        raise UsageError(
-            f"`{_LONG.get(key, key)}` has two different values", where=option, fix="set it only once"
-        )
+        raise UsageError(f"`{key}` has two different values", where=option, fix="set it only once")
     found[key] = value
 
 
@@ -134,7 +131,7 @@ def _read(key: str, name: str, text: str) -> Any:
     check = _CHECK.fullmatch(key)
     reads = _CHECK_READS[check["field"]] if check else _READS.get(key)
     if reads is None:
-        fix = f"one of: {', '.join(_LONG.get(known, known) for known in KEYS)}"
+        fix = f"one of: {', '.join(KEYS)}"
         raise UsageError(f"unknown setting `{name}`", where="--set", fix=fix)
     value = reads[0](text)
     if value is None:

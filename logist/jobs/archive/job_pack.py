@@ -22,7 +22,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from logist import __version__
+from logist import __version__, systems
 from logist.core.history import newer_versions
 from logist.core.model import JsonObject, State
 from logist.core.text.ids import is_job_id
@@ -170,7 +170,7 @@ def _write_pack(job: JobDir, path: Path, state: State) -> tuple[_Digest, list[st
                     left_out.append(name)
             _add_text(tar, LAST, digest.hash.hexdigest())
         file.flush()
-        os.fsync(file.fileno())
+        systems.flush(file.fileno())
     return digest, left_out
 
 

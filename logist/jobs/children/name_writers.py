@@ -13,6 +13,7 @@ from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import Interaction, Kind, Phase, Step, StepType, Workflow
 from logist.core.model.commands import ApproveCommand, CollectCommand, SpawnCommand
+from logist.core.template import data
 from logist.core.text import paths
 from logist.errors import LogistError
 from logist.jobs.base.project import ProjectContext
@@ -40,7 +41,7 @@ class _Job:
         root, *inside = path or ("",)
         outputs = self.state.outputs
         if root == "output":
-            return self._find_output_writers([self.state.output_of])
+            return self._find_output_writers([data.find_step_before(self.state)])
         if root == "steps":
             return self._find_output_writers([str(inside[0])] if inside else outputs)
         if root == "aggregatedResults":
@@ -58,7 +59,7 @@ class _Job:
     def _list_overlaid_steps(self) -> list[str]:
         """The steps whose output overrides the input; later ones override earlier ones (see core.template.data)."""
         all_stay = self.flow is not None and self.flow.foreign
-        last = self.state.output_of
+        last = data.find_step_before(self.state)
         return [*(self.state.outputs if all_stay else ()), *([last] if last else [])]
 
     def _find_output_writers(self, steps: Iterable[str | None]) -> frozenset[str]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from logist import documents
+from logist import documents, systems
 from logist.config.environment import IGNORED
 from logist.core.history.fold import restep_to
 from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Limits, Workflow
@@ -57,12 +58,12 @@ def finish_scrubs(subject: object, paths: tuple[Path, ...], backup: Backup) -> N
 def narrow(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
     for path in paths:
         with files.convert_os_errors(path):
-            fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                backup.note(f"mode of {path} was {os.fstat(fd).st_mode & 0o7777:04o}")
-                os.chmod(f"/proc/self/fd/{fd}", 0o700 if path.is_dir() else 0o600)
-            finally:
-                os.close(fd)
+            systems.change_mode(path, partial(_note_and_choose_mode, path, backup))
+
+
+def _note_and_choose_mode(path: Path, backup: Backup, status: os.stat_result) -> int:
+    backup.note(f"mode of {path} was {status.st_mode & 0o7777:04o}")
+    return 0o700 if path.is_dir() else 0o600
 
 
 def make_directories(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:

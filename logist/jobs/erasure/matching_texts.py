@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import sys
 from typing import BinaryIO
 
 MEMORY = 2 << 30
@@ -42,7 +43,8 @@ def _write_answer(writing: BinaryIO, value: object) -> None:
 
 
 def _limit_resources() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if sys.platform == "linux":  # macOS refuses this limit
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

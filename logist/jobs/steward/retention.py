@@ -14,6 +14,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from logist import systems
 from logist.core.history import newer_versions
 from logist.core.machine.predecessors import list_due
 from logist.core.model import TERMINAL, State, Status
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _MANY = 100
 """A family with more jobs than this needs more open files than a process may have by default."""
+_MOST_ON_MACOS = 10_240
+"""Open files of a process: OPEN_MAX."""
 
 
 class KeepReason(StrEnum):
@@ -484,4 +487,6 @@ def _allow_many_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            # macOS refuses an unlimited number, and more than this one.
+            most = hard if systems.IS_LINUX or 0 <= hard <= _MOST_ON_MACOS else _MOST_ON_MACOS
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

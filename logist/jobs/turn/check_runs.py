@@ -14,7 +14,7 @@ from logist.core.answer.findings import NOT_RUN
 from logist.core.model import Check, CheckResult
 from logist.core.step import step
 from logist.errors import SetupFailed
-from logist.jobs.base import specs
+from logist.jobs.base import linux_only, specs
 from logist.jobs.base.session import Session
 from logist.jobs.setup import check_commands, commands, remote_commands
 from logist.jobs.setup.check_commands import SHOWN, CheckCommand, CheckEnd
@@ -52,6 +52,8 @@ def run_due_checks(
         return [build_not_run_result(name, check, STOPPING) for name, check in due.items()]
     if not due:
         return []
+    if session.project.workers is None:
+        linux_only.require_linux(linux_only.list_check_needs(session.project.settings, ask.spec))
     session.project.trust.require_to_run()  # the answer is on disk, and is judged when the user has allowed the commands
     # An agent in place leaves no request on disk: after a crash, its changes are reverted too.
     in_place = ask.agent == SCRIPTED and not session.job.read_exchanges()

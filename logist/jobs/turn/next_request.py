@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from logist import __version__
+from logist import __version__, systems
 from logist.agents import sandbox
 from logist.agents.courier import shared_limits
 from logist.agents.protocol import MODEL_AGENTS
@@ -16,6 +16,7 @@ from logist.config.providers import find_provider
 from logist.config.settings import advise_about_price
 from logist.core.answer import exit_command
 from logist.core.history import fold
+from logist.core.machine import targets
 from logist.core.machine.limits import Halt, Shared
 from logist.core.model import (
     TERMINAL,
@@ -39,7 +40,7 @@ from logist.core.step import step, step_instructions
 from logist.core.step.step import Idle, RequestBounds, StepPlan
 from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
-from logist.jobs.base import adopted_jobs, model_choice, specs
+from logist.jobs.base import adopted_jobs, linux_only, model_choice, specs
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import agent_calls, answer_forms, answer_recording, surroundings
 from logist.quick_dataclass import dataclass
@@ -159,16 +160,19 @@ def warn_without_gate(project: ProjectContext, turn: PlannedTurn) -> None:
         )
 
 
-def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
+def require_sandbox(session: Session, turn: PlannedTurn) -> None:
     """Raise Refused if the config requires a sandbox and none works here; warn if it only prefers one.
 
+    On other systems than Linux, raise Refused if anything of this turn, its checks or its review would run a command.
     With workers, each of them judges its own machine.
     """
+    project = session.project
+    if not systems.IS_LINUX and project.workers is None:
+        linux_only.require_linux(_list_linux_needs(session, turn))
     mode = project.settings.sandbox.mode
     runs_commands = turn.agent not in MODEL_AGENTS or turn.role.permissions.can_execute_commands
     if project.has_local_agent or project.workers is not None or not runs_commands:
         return
-    sandbox.require_linux()
     if mode == "off" or sandbox.detect_sandbox().kind != "none":
         return
     why = "; ".join(sandbox.detect_sandbox().details)
@@ -178,6 +182,22 @@ def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
     project.warn_once(
         f"warning: no sandbox available: the agent's commands run with your permissions ({fix})"
     )
+
+
+def _list_linux_needs(session: Session, turn: PlannedTurn) -> Iterator[linux_only.LinuxNeed]:
+    project, spec = session.project, turn.spec
+    is_reviewed = targets.is_step_reviewed(spec, session.state.step)
+    if not project.has_local_agent:
+        yield from linux_only.list_role_needs(turn.role, turn.agent)
+        name = fold.find_reviewer(spec, session.state)[0]
+        if (
+            is_reviewed and turn.phase is Phase.DOER and name in project.roles.by_name
+        ):  # so that the doer is not paid for nothing
+            reviewer = project.roles.get(name)
+            yield from linux_only.list_role_needs(reviewer, project.choose_agent(reviewer))
+    yield from linux_only.list_setup_needs(project.settings)
+    if is_reviewed:
+        yield from linux_only.list_check_needs(project.settings, spec)
 
 
 def _choose_role(

@@ -20,6 +20,8 @@ from logist.workspace.files import safe_open
 _FICLONE = 0x40049409
 """The request of ioctl(2) that clones a file; the module fcntl has a name for it from Python 3.14 on."""
 _PIECE = 1 << 24
+_UNNAMED: int = getattr(os, "O_TMPFILE", 0)
+"""The flag for a file without a name."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -42,10 +44,10 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def _copy_content(original: IO[bytes], copy: IO[bytes]) -> None:
-    with suppress(OSError):  # some file systems can't do this, or end too early
-        while os.copy_file_range(
-            original.fileno(), copy.fileno(), _PIECE
-        ):  # without a way through this process
+    # Linux can copy without a way through this process; some file systems can't, or end too early.
+    copy_range = getattr(os, "copy_file_range", None)
+    with suppress(OSError):
+        while copy_range is not None and copy_range(original.fileno(), copy.fileno(), _PIECE):
             pass
     while piece := original.read(1 << 20):  # what is left; shutil loads the libraries of three compressions
         copy.write(piece)
@@ -55,10 +57,12 @@ def can_clone(source: Path, target: Path, paths: Iterable[bytes]) -> bool:
     """Whether files of the directory `source` can be cloned into the directory `target`; tries the first of these
     that exists.
     """
+    if not _UNNAMED:  # on macOS, _clone_content clones nothing
+        return False
     with suppress(OSError), safe_open.open_root(source) as top:
         for path in paths:
             with suppress(OSError), safe_open.open_regular_below(top, path.split(b"/")) as original:
-                unnamed = os.open(target, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+                unnamed = os.open(target, _UNNAMED | os.O_WRONLY | os.O_CLOEXEC, 0o600)
                 try:
                     return _clone_content(original, unnamed)
                 finally:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from logist import systems
 from logist.errors import UsageError
 from logist.workspace.files import agent_files, safe_open
 
@@ -42,7 +43,7 @@ def _make_directories(folder: Path) -> None:
             os.mkdir(each, 0o700)
             os.chmod(each, 0o700)  # independent of the umask
         with safe_open.open_root(each.parent) as parent:
-            os.fsync(parent)
+            systems.flush(parent)
 
 
 def _write_atomically(target: Path, pieces: Iterator[bytes]) -> None:
@@ -54,10 +55,10 @@ def _write_atomically(target: Path, pieces: Iterator[bytes]) -> None:
                 os.fchmod(descriptor, 0o600)
                 file.writelines(pieces)
                 file.flush()
-                os.fsync(descriptor)
+                systems.flush(descriptor)
             os.rename(temporary, target.name, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise
-        os.fsync(parent)
+        systems.flush(parent)

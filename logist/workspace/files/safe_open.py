@@ -13,12 +13,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from logist import systems
+
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe that an agent left would block forever.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO)
-"""The error numbers of opening a file that does not exist (any more), or is of another kind."""
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EOPNOTSUPP)
+"""The error numbers of opening a file that does not exist (any more), or is of another kind. The last two are for sockets, on Linux
+and on macOS."""
 
 
 NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
@@ -92,16 +95,15 @@ def unlock_entry(parent: int | None, name: bytes) -> None:
     """Give the owner permission to read and write (and enter); never through
     a link, and never for a file with hard links.
     """
-    handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-    try:
-        entry_status = os.fstat(handle)
-        if stat.S_ISDIR(entry_status.st_mode) or (
-            stat.S_ISREG(entry_status.st_mode) and entry_status.st_nlink == 1
-        ):
-            wanted = 0o700 if stat.S_ISDIR(entry_status.st_mode) else 0o600
-            os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(entry_status.st_mode) | wanted)
-    finally:
-        os.close(handle)
+    systems.change_mode(name, _choose_unlocked_mode, parent)
+
+
+def _choose_unlocked_mode(status: os.stat_result) -> int | None:
+    if stat.S_ISDIR(status.st_mode):
+        return stat.S_IMODE(status.st_mode) | 0o700
+    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+        return stat.S_IMODE(status.st_mode) | 0o600
+    return None
 
 
 def make_writable(descriptor: int) -> None:

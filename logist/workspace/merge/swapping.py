@@ -7,7 +7,6 @@ all other swaps are reverted.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import secrets
@@ -17,14 +16,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from logist import systems
 from logist.quick_tuple import NamedTuple
 from logist.workspace.files import safe_open
 
 NOREPLACE, EXCHANGE = 1, 2
-"""The flags of renameat2."""
-_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
-"""The error numbers of file systems that don't support these flags."""
-_libc = ctypes.CDLL(None, use_errno=True)
+"""How `rename_with_flag` renames."""
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -245,19 +242,12 @@ def open_swaps(top: Path, new: Path, gone: Path) -> Iterator[Swaps]:
 
 
 def rename_with_flag(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
-    """Call renameat2: exchange the files of two names, or rename to a name that does not exist yet.
-
-    Raises OSError.
-    """
-    number = errno.ENOSYS
-    if hasattr(_libc, "renameat2"):
-        if _libc.renameat2(source, old, folder, new, flag) == 0:
-            return
-        number = ctypes.get_errno()
-    if number not in _UNKNOWN:
-        raise OSError(number, os.strerror(number), os.fsdecode(new))
+    """Exchange the files of two names, or rename to a name that does not exist yet. Raises OSError."""
+    rename = systems.rename_to_free_name if flag == NOREPLACE else systems.exchange_names
+    if rename(source, old, folder, new):
+        return
     if flag == NOREPLACE:
-        # File systems without renameat2's flags (some network and FUSE ones): a hard link fails if the name
+        # File systems that can't do this in one step (some network and FUSE ones): a hard link fails if the name
         # exists, which is NOREPLACE.
         os.link(old, new, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
         os.unlink(old, dir_fd=source)
@@ -290,7 +280,7 @@ def _copy_file(source: int, name: bytes, parent: int) -> bytes:
             with open(os.open(name, safe_open.FILE, dir_fd=source), "rb") as staged:
                 shutil.copyfileobj(staged, file)
             file.flush()
-            os.fsync(file.fileno())
+            systems.flush(file.fileno())
     except BaseException:
         os.unlink(other, dir_fd=parent)
         raise

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from logist import systems
 from logist.errors import Busy, Refused, StorageError
 from logist.quick_dataclass import dataclass
 from logist.quick_tuple import NamedTuple
@@ -109,7 +110,7 @@ def find_target(
     """
     repository = source.resolve_source(place)
     top = repository if (repository / ".git").exists() else None
-    outer = Git(repository / ".git" if top else repository, path, umask=read_umask())
+    outer = Git(repository / ".git" if top else repository, path, umask=systems.read_umask())
     own_dir, common = (_read_path(outer, each) for each in ("--absolute-git-dir", "--git-common-dir"))
     bare = outer.run("rev-parse", "--is-bare-repository").strip()
     git = source.disable_filters(replace(outer, git_dir=own_dir))
@@ -122,16 +123,6 @@ def find_target(
 
 def _read_path(git: Git, which: str) -> Path:
     return Path("/", os.fsdecode(git.run("rev-parse", which).removesuffix(b"\n")))
-
-
-def read_umask() -> int:
-    """Return the umask of this process, which the user chose; read without changing it."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
-            digits = next((line.split()[1] for line in lines if line.startswith("Umask:")), "0022")
-    except OSError:
-        return 0o022
-    return int(digits, 8)
 
 
 def _read_head(git: Git) -> tuple[str | None, str | None]:

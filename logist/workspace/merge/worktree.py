@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
+from logist import systems
 from logist.errors import Refused, StorageError
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.merge import refs
@@ -150,7 +151,7 @@ def _flush_files(folder: Path) -> None:
 def _flush_file(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        os.fsync(descriptor)
+        systems.flush(descriptor)
     finally:
         os.close(descriptor)
 
@@ -159,7 +160,7 @@ def _flush_folders(top: int, folders: set[bytes]) -> None:
     for raw in sorted(folders):
         try:
             with safe_open.open_below(top, raw.split(b"/") if raw else []) as descriptor:
-                os.fsync(descriptor)
+                systems.flush(descriptor)
         except OSError as error:
             if error.errno not in safe_open.GONE:
                 raise
@@ -168,4 +169,4 @@ def _flush_folders(top: int, folders: set[bytes]) -> None:
 def flush_folder(path: Path) -> None:
     """Make the names in a directory durable; a missing directory is ignored."""
     with suppress(FileNotFoundError), safe_open.open_root(path) as descriptor:
-        os.fsync(descriptor)
+        systems.flush(descriptor)

@@ -13,12 +13,15 @@ from logist import documents
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import json_option
 from logist.cli.shell_values import complete_role
+from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output, StyledText
 from logist.config.environment import Environment, require_utf8
 from logist.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:
     from logist.config.trust import Trust
+
+_MAX_VALUE_COLUMNS = 200
 
 
 @click.command("set")
@@ -78,13 +81,11 @@ def _warn_about_model(environment: Environment, name: str, model: Any) -> Iterat
 
 
 def _format(value: Any) -> str:
-    return (
-        value
-        if isinstance(value, str)
-        else "not set"
-        if value is None
-        else json.dumps(value, ensure_ascii=False)
-    )
+    """Format a value in one short line: instructions may have pages. `--json` has all of it."""
+    if value is None:
+        return "not set"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return render.shorten_for_terminal(" ".join(text.split()), _MAX_VALUE_COLUMNS)
 
 
 def find_role_folder(environment: Environment, *, user: bool) -> Path:

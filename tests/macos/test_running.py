@@ -1,0 +1,63 @@
+"""Logist on an emulated Mac: its modules, and whole tasks with scripted agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cli.desk import answer
+from tests.macos.mac import Mac
+from tests.support import Ran, git, make_repository
+
+IMPORT_ALL = """
+import importlib, pkgutil, logist
+skipped = ("logist.__main__", "logist.agents.courier.__main__", "logist.agents.remote.dask")
+failed = []
+for module in pkgutil.walk_packages(logist.__path__, "logist."):
+    if not module.name.startswith(skipped):
+        try:
+            importlib.import_module(module.name)
+        except ImportError as error:  # a library of the cluster has a part in C for each system
+            if "_psutil_osx" not in str(error):
+                failed.append(f"{module.name}: {error!r}")
+        except (AttributeError, OSError, AssertionError) as error:
+            failed.append(f"{module.name}: {error!r}")
+print("\\n".join(failed))
+"""
+
+
+def expect(mac: Mac, code: int, command: str, **more: Any) -> Ran:
+    """Run Logist, and check its exit code."""
+    done = mac.run(*command.split(), **more)
+    assert done.code == code, (command, done.out, done.err)
+    return done
+
+
+def test_every_module_can_be_imported(mac: Mac) -> None:
+    done = mac.run_python("-c", IMPORT_ALL)
+    assert (done.code, done.out.strip(), done.err) == (0, "", "")
+
+
+def test_the_disguise_names_what_only_linux_has(mac: Mac) -> None:
+    done = mac.run_python("-c", "import os; os.pidfd_open(1)")
+    assert done.err.endswith("AttributeError: module 'os' has no attribute 'pidfd_open'\n")
+    done = mac.run_python("-c", "import ctypes; ctypes.CDLL(None).syncfs(0)")
+    assert "syncfs" in done.err.splitlines()[-1]
+    done = mac.run_python("-c", "open('/proc/locks')")
+    assert done.err.splitlines()[-1].startswith("FileNotFoundError")
+    printed = mac.run_python("-c", "import platform, sys; print(sys.platform, platform.system())")
+    assert printed.out == "darwin Darwin\n"
+
+
+def test_a_job_runs_and_is_merged(mac: Mac) -> None:
+    mac.project.rmdir()
+    make_repository(mac.project)
+    mac.script(answer(files={"src/app.py": "ANSWER = 43\n", "new.txt": "new\n"}), answer())
+    expect(mac, 0, "init")
+    expect(mac, 0, "job create --id j1 --prompt change")
+    expect(mac, 11, "run")
+    for command in ("approve", "verify", "replay", "diff", "status", "history", "merge"):
+        expect(mac, 0, f"job {command} j1")
+    expect(mac, 0, "job list")
+    assert (mac.project / "src/app.py").read_text("utf-8") == "ANSWER = 43\n"
+    assert (mac.project / "new.txt").exists()
+    assert git(mac.project, "status", "--porcelain", "src") == ""

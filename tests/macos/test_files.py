@@ -119,6 +119,23 @@ def test_permissions_are_never_changed_through_a_link(mac: Mac) -> None:
     assert (done.out, done.err) == ("0o0 0o700\n0o600 True\n", "")
 
 
+READ_SOCKET = """
+import socket
+from pathlib import Path
+from logist import regular_files
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("s")
+try:
+    regular_files.open_regular("s")
+except OSError as error:
+    print(error.errno in regular_files.IRREGULAR)
+"""
+
+
+def test_a_socket_in_the_place_of_a_file_is_recognized(mac: Mac) -> None:
+    assert mac.run_python("-c", READ_SOCKET).out == "True\n"
+
+
 INDEX = """
 import sys
 from logist.store import job_index

@@ -71,6 +71,7 @@ def test_the_demo_and_exports(mac: Mac) -> None:
     expect(mac, 11, "run")
     expect(mac, 0, "job export j1 --fixture fixture")
     expect(mac, 0, "stats")
+    expect(mac, 0, "replay fixture .logist/jobs/j1 --jobs 2")
     expect(mac, 11, "inbox")
     expect(mac, 0, "job restep j1 --to 2")
     expect(mac, 11, "job run j1")

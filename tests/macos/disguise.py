@@ -282,7 +282,7 @@ def _find_lock(fd: int, asked: bytes) -> bytes:
     status = os.fstat(fd)
     name = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with _linux(), open("/proc/locks", encoding="ascii") as locks:
-        is_locked = any(line.split()[5] == name for line in locks if "->" not in line)
+        is_locked = f" {name} " in locks.read()
     kind = _WRITE_LOCKED if is_locked else _UNLOCKED
     return struct.pack(_FLOCK, start, length, -1 if is_locked else pid, kind, whence)
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +78,7 @@ def test_ctrl_c_ends_the_agent_and_books_its_call(mac: Mac) -> None:
     assert mac.state()["usage"]["cumulative_cost_microcents"] > 0, mac.history()
 
 
+@pytest.mark.skipif(not Path("/bin/ps").exists(), reason="no ps")
 def test_a_steward_cancels_while_an_agent_works(mac: Mac) -> None:
     with model(mac, {"text": command(), "delay": 600}) as server:
         stepping = mac.start("job", "step", "--job", "j1")
@@ -127,3 +129,18 @@ def test_a_courier_that_is_killed_leaves_its_call_in_doubt(mac: Mac) -> None:
         assert len(server.requests) == 1
     assert done.code not in (0, 1), done
     assert mac.state()["usage"]["cumulative_cost_microcents"] > 0
+
+
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize("delay", [0.15, 0.4, 0.2, 0.25, 0.3, 0.35, 0.5, 0.6, 0.7])
+def test_killing_each_command_after_a_while_pays_nothing_twice(mac: Mac, delay: float) -> None:
+    with model(mac, {"text": command()}, {"text": command()}) as server:
+        for number in range(6):
+            killed = mac.start("run")
+            time.sleep(delay + number * 0.04)
+            killed.kill()
+            killed.wait()
+        assert mac.run("run").code in (11, 0)
+        assert (mac.state()["status"], len(server.requests)) == ("APPROVAL_REQUIRED", 2), mac.history()
+    assert mac.run("job", "verify", "j1").code == 0
+    assert mac.run("job", "replay", "j1").code == 0

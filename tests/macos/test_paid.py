@@ -52,6 +52,27 @@ def test_worker_and_reviewer_are_asked_by_couriers(mac: Mac) -> None:
     assert mac.courier_log() == ""
 
 
+def test_a_model_works_on_files(mac: Mac) -> None:
+    calls = [
+        {"name": "create_file", "args": {"path": "src/made.txt", "content": "one\n"}},
+        {"name": "edit_file", "args": {"path": "src/made.txt", "old": "one", "new": "two"}},
+        {"name": "search", "args": {"pattern": "two"}},
+        {"name": "read_file", "args": {"path": "src/made.txt"}},
+    ]
+    end = {"text": command(evidence_files=["src/made.txt"])}
+    with model(mac, *({"text": "", "calls": [each]} for each in calls), end) as server:
+        done = mac.run("job", "step", "j1")
+        assert done.code == 0, (done, mac.courier_log())
+        assert mac.history()[-1]["response"]["tools"] == {each["name"]: 1 for each in calls}
+        offered = {tool["function"]["name"] for tool in server.requests[0].body["tools"]}
+        assert "execute_command" not in offered
+        told = [message["content"] for message in server.requests[-1].body["messages"]]
+    assert "src/made.txt" in told[-3]
+    assert "two" in told[-1]
+    assert (mac.jobs / "j1" / "workspace" / "src" / "made.txt").read_text("utf-8") == "two\n"
+    assert mac.run("job", "replay", "j1").code == 0
+
+
 def test_a_command_that_is_killed_during_a_call_loses_and_repeats_nothing(mac: Mac) -> None:
     with model(mac, {"text": command(summary="Late."), "delay": 1.5}, {"text": command()}) as server:
         killed = mac.start("job", "step", "--job", "j1")

@@ -20,9 +20,9 @@ MOST = 1 << 27
 READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags for opening such a file. Without O_NONBLOCK, opening a pipe would block forever."""
 
-IRREGULAR = (errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EFBIG)
+IRREGULAR = (errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV, errno.EFBIG)
 """Error numbers for anything but a regular file: EINVAL and EFBIG come from this module, ELOOP from a symbolic link,
-ENXIO from a socket, ENODEV from a device without a driver."""
+ENXIO from a socket (on macOS EOPNOTSUPP), ENODEV from a device without a driver."""
 
 
 def open_regular(path: str | Path) -> tuple[int, int]:

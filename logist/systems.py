@@ -39,6 +39,11 @@ _PROCESS_INFO, _PROCESS_INFO_SIZE, _STARTED_AT = 3, 136, 120
 """PROC_PIDTBSDINFO, the size of `struct proc_bsdinfo`, and where it has the start: seconds and microseconds."""
 
 
+_STATFS_SIZE, _MOUNT_FLAGS, _KIND, _SOURCE = 2168, 64, slice(72, 88), slice(1112, 2136)
+"""The size of `struct statfs`, and where it has the flags of a mount, the type of its file system, and what is mounted."""
+_IS_LOCAL = 0x1000
+
+
 def flush(fd: int) -> None:
     """Make what was written to a file or directory durable. Raises OSError."""
     if _FULL_FLUSH is not None:
@@ -237,6 +242,21 @@ def is_locked_on_macos(folder: str | Path) -> bool:
         return bool(struct.unpack(_FLOCK, answer)[3] != fcntl.F_UNLCK)
     finally:
         os.close(fd)
+
+
+def find_mount_on_macos(path: str | Path) -> tuple[str, str, bool]:
+    """Return the type of the file system of a path, what is mounted there, and whether it is of this machine. Raises OSError."""
+    import ctypes  # noqa: PLC0415
+
+    library = _load_library()
+    buffer = ctypes.create_string_buffer(_STATFS_SIZE)
+    # On Intel, the plain name has an older structure.
+    call = getattr(library, "statfs$INODE64", None) or library.statfs
+    if call(os.fsencode(path), buffer):
+        raise _raise_error(str(path))
+    data = buffer.raw
+    kind, source = (os.fsdecode(data[part].partition(b"\0")[0]) for part in (_KIND, _SOURCE))
+    return kind, source, bool(struct.unpack_from("=I", data, _MOUNT_FLAGS)[0] & _IS_LOCAL)
 
 
 def read_umask() -> int:

@@ -189,6 +189,16 @@ def find_source_file(name: str) -> Path | None:
     return next(iter([*ending, *(ROOT / "tests").rglob(name)]), None)
 
 
+def test_every_picture_is_on_a_page() -> None:
+    words = "\n".join(path.read_text("utf-8") for path in PAGES)
+    pictures = [
+        f"{folder}/{path.name}"
+        for folder in ("pictures", "terminals")
+        for path in (ROOT / "docs" / folder).iterdir()
+    ]
+    assert [name for name in pictures if f"{name})" not in words] == []
+
+
 @pytest.mark.parametrize("name", ["architecture.md", "contributing.md", "concepts.md"])
 def test_the_files_and_functions_that_a_page_for_maintainers_names_exist(name: str) -> None:
     text = page(name)

@@ -81,6 +81,9 @@ class Scripted:
 
         Raises InvalidFile with the field that is wrong.
         """
+        if not path.exists():
+            fix = "correct LOGIST_AGENT or --agent; a relative path begins in the current directory"
+            raise InvalidFile("file with scripted answers not found", where=str(path), fix=fix)
         archive = path / HISTORY if path.is_dir() else path
         if archive.name == HISTORY:
             return cls(str(path), tuple(_load_archived_answers(archive)))

@@ -59,7 +59,11 @@ def open_file(path: str | Path) -> BinaryIO:
     try:
         fd = os.open(name, _READ)
     except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device without a driver
+        if error.errno in (
+            errno.ENXIO,
+            errno.EOPNOTSUPP,
+            errno.ENODEV,
+        ):  # a socket, or a device without a driver
             raise _build_irregular_error(name) from error
         raise
     mode = os.fstat(fd).st_mode

@@ -263,7 +263,7 @@ def _refuse_irregular(path: Path, error: OSError) -> None:
 
 def _is_irregular(error: OSError) -> bool:
     # open_regular raises EINVAL; the others are for a socket, and for a device without a driver.
-    return error.errno in (errno.EINVAL, errno.ENXIO, errno.ENODEV)
+    return error.errno in (errno.EINVAL, errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from logist import systems
 from logist.errors import Refused
 from logist.quick_tuple import NamedTuple
 
@@ -23,6 +24,11 @@ _WINDOWS_DRIVE = "drvfs"
 """The type of a Windows drive in WSL 1. In WSL 2 the type is 9p or virtiofs, and the source or an option has this word."""
 
 
+_LOCAL_ON_MACOS = ("apfs", "hfs")
+_REMOTE = "remote"
+"""The options of a file system of another machine on macOS, whatever its type."""
+
+
 class Mount(NamedTuple):
     """One line of the kernel's mount table."""
 
@@ -38,7 +44,8 @@ def require_local(path: Path) -> None:
     The parts of `path` that don't exist yet will be on the file system of its nearest existing parent.
     """
     if problem := describe_problem(path):
-        fix = "move the project to a local Linux disk, or only the jobs: use --jobs-dir or $LOGIST_JOBS_DIR"
+        disk = "a local Linux disk" if systems.IS_LINUX else "a local disk"
+        fix = f"move the project to {disk}, or only the jobs: use --jobs-dir or $LOGIST_JOBS_DIR"
         raise Refused(f"can't keep jobs on {problem}", where=str(path), fix=fix)
 
 
@@ -49,7 +56,7 @@ def describe_problem(path: Path) -> str | None:
         return None
     if is_windows_drive(mount):
         return f"a Windows drive ({mount.kind}): file locks and flushes don't work there"
-    if is_network(mount.kind):
+    if is_network(mount.kind) or mount.options == _REMOTE:
         return f"a network file system ({mount.kind}): file locks there don't work between machines"
     return None
 
@@ -78,6 +85,8 @@ def find_mount(path: Path) -> Mount | None:
 
     Network file systems are always found this way. Those whose device numbers differ (btrfs) are local.
     """
+    if not systems.IS_LINUX:
+        return _find_mount_on_macos(path)
     try:
         device = os.stat(path).st_dev
         with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
@@ -90,6 +99,14 @@ def find_mount(path: Path) -> Mount | None:
         return None
     kind, source, options = (*matches[-1].split(" ", 2), "", "")[:3]
     return Mount(kind, source, options)
+
+
+def _find_mount_on_macos(path: Path) -> Mount | None:
+    try:
+        kind, source, is_local = systems.find_mount_on_macos(path)
+    except OSError:
+        return None
+    return Mount(kind, source, "" if is_local or kind in _LOCAL_ON_MACOS or not kind.isalnum() else _REMOTE)
 
 
 def count_free_bytes(path: Path) -> int | None:

@@ -41,7 +41,7 @@ def test_a_wrong_address_is_named_while_a_step_waits_and_at_its_end(desk: Desk) 
     desk.settings(SETTINGS.replace("{url}", "http://127.0.0.1:1/v1") + "retries: {backoff_seconds: 100}\n")
     desk.create()
     message = "waiting for openai at 127.0.0.1:1 until "
-    address = "can't connect to http://127.0.0.1:1/v1/chat/completions: [Errno 111] Connection refused; check models."
+    address = "can't connect to http://127.0.0.1:1/v1/chat/completions: [Errno 111] Connection refused; start the server, or check models."
     done = desk.process("job", "step", "j1", "--wait", "0", env=paid(desk))
     assert done.code == 6
     [line] = [line for line in done.err.splitlines() if line.startswith(message)]

@@ -36,6 +36,8 @@ import ctypes  # isort: skip
 _HERE = Path(__file__).parent
 TRACE = Path(sys.prefix, "trace")
 """If this file exists, each emulated call adds a line to it."""
+MOUNT = Path(sys.prefix, "mount")
+"""The type and the source of a network file system, on which all files seem to be."""
 
 # Numbers of macOS, from its sys/fcntl.h, sys/stdio.h, sys/proc_info.h.
 _GETPATH, _FULLFSYNC, _GETLK = 50, 51, 7
@@ -352,7 +354,7 @@ def _find_lock(fd: int, asked: bytes) -> bytes:
     status = os.fstat(fd)
     name = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with _linux(), open("/proc/locks", encoding="ascii") as locks:
-        is_locked = any(line.split()[5] == name for line in locks if "->" not in line)
+        is_locked = f" {name} " in locks.read()
     kind = _WRITE_LOCKED if is_locked else _UNLOCKED
     return struct.pack(_FLOCK, start, length, -1 if is_locked else pid, kind, whence)
 
@@ -407,6 +409,7 @@ def _change_libc(linux_only: frozenset[str]) -> None:
         "renameatx_np": _Renaming(real),
         "proc_pidinfo": _describe_process,
         "sysctlbyname": _read_setting,
+        "statfs": _describe_mount,
     }
 
     class Library(ctypes.CDLL):
@@ -463,6 +466,21 @@ def _read_setting(name: bytes, buffer: Any, size: Any, new: Any, new_size: Any) 
     assert (name, new, getattr(new_size, "value", new_size)) == (b"kern.bootsessionuuid", None, 0)
     with _linux(), open("/proc/sys/kernel/random/boot_id", "rb") as file:
         buffer.value = file.read().strip().upper()
+    return 0
+
+
+def _describe_mount(path: bytes, buffer: Any) -> int:
+    """`statfs`: type, source and whether it is local; those in the file MOUNT, or a local APFS."""
+    kind, source, is_local = "apfs", "/dev/disk3s1", True
+    if MOUNT.exists():
+        kind, source = MOUNT.read_text("utf-8").split()
+        is_local = False
+    os.stat(path)
+    described = bytearray(2168)
+    described[64:68] = struct.pack("=I", 0x1000 if is_local else 0)
+    described[72 : 72 + len(kind)] = kind.encode()
+    described[1112 : 1112 + len(source)] = source.encode()
+    buffer[: len(described)] = bytes(described)
     return 0
 
 

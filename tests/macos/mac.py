@@ -40,9 +40,10 @@ class Mac:
         )
         shutil.copy(HERE / "disguise.py", packages / "mac_disguise.py")
         shutil.copy(HERE / "linux_only.txt", packages)
+        # First: what notes which tests reach which code (`scripts/test --near --record`) needs /proc.
         own = [sysconfig.get_paths()["purelib"], str(ROOT)]
         (packages / "mac.pth").write_text(
-            f"import mac_disguise\nimport site; list(map(site.addsitedir, {own!r}))\n", encoding="utf-8"
+            f"import site; list(map(site.addsitedir, {own!r}))\nimport mac_disguise\n", encoding="utf-8"
         )
         self.project.mkdir()
 

@@ -142,6 +142,23 @@ def test_permissions_are_never_changed_through_a_link(mac: Mac) -> None:
     assert (done.out, done.err) == ("0o0 0o700\n0o600 True\n", "")
 
 
+READ_SOCKET = """
+import socket
+from pathlib import Path
+from logist import regular_files
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("s")
+try:
+    regular_files.open_regular("s")
+except OSError as error:
+    print(error.errno in regular_files.IRREGULAR)
+"""
+
+
+def test_a_socket_in_the_place_of_a_file_is_recognized(mac: Mac) -> None:
+    assert mac.run_python("-c", READ_SOCKET).out == "True\n"
+
+
 INDEX = """
 import sys
 from logist.store import job_index
@@ -203,3 +220,26 @@ def test_hooks_run(created: Mac) -> None:
     while not any(created.place.rglob("called")) and time.monotonic() < until:
         time.sleep(0.05)
     assert any(created.place.rglob("called"))
+
+
+WITHOUT_FULL_FLUSH = """
+import errno, fcntl, os
+from logist import systems
+was = fcntl.fcntl
+def control(fd, command, argument=0):
+    if command == fcntl.F_FULLFSYNC:
+        raise OSError(errno.{error}, "no")
+    return was(fd, command, argument)
+fcntl.fcntl = control
+with open("file", "w") as file:
+    systems.flush(file.fileno())
+"""
+
+
+def test_a_file_system_that_only_has_fsync(mac: Mac) -> None:
+    trace = mac.trace()
+    assert mac.run_python("-c", WITHOUT_FULL_FLUSH.format(error="ENOTSUP")).code == 0
+    assert list_calls(trace) == [("fsync", str(mac.project / "file"))]
+    failed = mac.run_python("-c", WITHOUT_FULL_FLUSH.format(error="EIO"))
+    assert failed.err.endswith("OSError: [Errno 5] no\n")
+    assert list_calls(trace) == []

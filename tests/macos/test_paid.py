@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +52,27 @@ def test_worker_and_reviewer_are_asked_by_couriers(mac: Mac) -> None:
     assert mac.courier_log() == ""
 
 
+def test_a_model_works_on_files(mac: Mac) -> None:
+    calls = [
+        {"name": "create_file", "args": {"path": "src/made.txt", "content": "one\n"}},
+        {"name": "edit_file", "args": {"path": "src/made.txt", "old": "one", "new": "two"}},
+        {"name": "search", "args": {"pattern": "two"}},
+        {"name": "read_file", "args": {"path": "src/made.txt"}},
+    ]
+    end = {"text": command(evidence_files=["src/made.txt"])}
+    with model(mac, *({"text": "", "calls": [each]} for each in calls), end) as server:
+        done = mac.run("job", "step", "j1")
+        assert done.code == 0, (done, mac.courier_log())
+        assert mac.history()[-1]["response"]["tools"] == {each["name"]: 1 for each in calls}
+        offered = {tool["function"]["name"] for tool in server.requests[0].body["tools"]}
+        assert "execute_command" not in offered
+        told = [message["content"] for message in server.requests[-1].body["messages"]]
+    assert "src/made.txt" in told[-3]
+    assert "two" in told[-1]
+    assert (mac.jobs / "j1" / "workspace" / "src" / "made.txt").read_text("utf-8") == "two\n"
+    assert mac.run("job", "replay", "j1").code == 0
+
+
 def test_a_command_that_is_killed_during_a_call_loses_and_repeats_nothing(mac: Mac) -> None:
     with model(mac, {"text": command(summary="Late."), "delay": 1.5}, {"text": command()}) as server:
         killed = mac.start("job", "step", "--job", "j1")
@@ -77,6 +99,7 @@ def test_ctrl_c_ends_the_agent_and_books_its_call(mac: Mac) -> None:
     assert mac.state()["usage"]["cumulative_cost_microcents"] > 0, mac.history()
 
 
+@pytest.mark.skipif(not Path("/bin/ps").exists(), reason="no ps")
 def test_a_steward_cancels_while_an_agent_works(mac: Mac) -> None:
     with model(mac, {"text": command(), "delay": 600}) as server:
         stepping = mac.start("job", "step", "--job", "j1")
@@ -127,3 +150,18 @@ def test_a_courier_that_is_killed_leaves_its_call_in_doubt(mac: Mac) -> None:
         assert len(server.requests) == 1
     assert done.code not in (0, 1), done
     assert mac.state()["usage"]["cumulative_cost_microcents"] > 0
+
+
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize("delay", [0.15, 0.4, 0.2, 0.25, 0.3, 0.35, 0.5, 0.6, 0.7])
+def test_killing_each_command_after_a_while_pays_nothing_twice(mac: Mac, delay: float) -> None:
+    with model(mac, {"text": command()}, {"text": command()}) as server:
+        for number in range(6):
+            killed = mac.start("run")
+            time.sleep(delay + number * 0.04)
+            killed.kill()
+            killed.wait()
+        assert mac.run("run").code in (11, 0)
+        assert (mac.state()["status"], len(server.requests)) == ("APPROVAL_REQUIRED", 2), mac.history()
+    assert mac.run("job", "verify", "j1").code == 0
+    assert mac.run("job", "replay", "j1").code == 0

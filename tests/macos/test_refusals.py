@@ -105,3 +105,17 @@ def test_doctor_and_the_bug_report(mac: Mac, server: Loopback) -> None:
     report = mac.run("doctor", "--report")
     assert report.code == 0, report
     assert "Darwin" in (mac.project / "logist-report.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("mount", ["smbfs //ada@server/share", "macfuse sshfs@macfuse0"])
+def test_jobs_on_a_network_file_system_are_refused(mac: Mac, mount: str) -> None:
+    mac.script(answer())
+    assert mac.run("init").code == 0
+    assert mac.run("job", "create", "--id", "j1", "--no-repo", "--prompt", "Do it.").code == 0
+    (mac.place / "mount").write_text(mount, "utf-8")
+    refused = mac.run("job", "step", "j1")
+    assert refused.code == 8
+    assert f"a network file system ({mount.split()[0]})" in refused.err
+    assert "move the project to a local disk" in refused.err
+    assert mac.run("job", "status", "j1").code == 0
+    assert len(mac.history()) == 1

@@ -94,3 +94,19 @@ def test_a_job_runs_and_is_merged(mac: Mac) -> None:
     assert (mac.project / "src/app.py").read_text("utf-8") == "ANSWER = 43\n"
     assert (mac.project / "new.txt").exists()
     assert git(mac.project, "status", "--porcelain", "src") == ""
+
+
+def test_the_demo_and_exports(mac: Mac) -> None:
+    expect(mac, 0, "demo")
+    mac.script(*[answer()] * 4)
+    expect(mac, 0, "init")
+    expect(mac, 0, "job create --id j1 --no-repo --prompt change")
+    expect(mac, 11, "run")
+    expect(mac, 0, "job export j1 --fixture fixture")
+    expect(mac, 0, "stats")
+    expect(mac, 0, "replay fixture .logist/jobs/j1 --jobs 2")
+    expect(mac, 11, "inbox")
+    expect(mac, 0, "job restep j1 --to 2")
+    expect(mac, 11, "job run j1")
+    expect(mac, 0, "job fork j1 --id j2")
+    expect(mac, 0, "gc --older-than 1d --dry-run")

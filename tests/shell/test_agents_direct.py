@@ -769,7 +769,7 @@ def test_nobody_listens() -> None:
     called = call_model(make_ask(NOWHERE))
     assert called.failed == OUTAGE
     assert called.message.startswith("can't connect to http://127.0.0.1:1/v1/chat/completions: ")
-    assert called.message.endswith("; check providers.custom.base_url")
+    assert called.message.endswith("; start the server, or check providers.custom.base_url")
 
 
 @pytest.mark.parametrize(

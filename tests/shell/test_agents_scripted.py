@@ -204,6 +204,12 @@ def test_a_bad_archive_is_an_error_that_names_it(tmp_path: Path, content: str) -
         Scripted.load(tmp_path)
 
 
+def test_a_missing_script_is_an_error_that_says_where_its_path_begins(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match="file with scripted answers not found") as caught:
+        Scripted.load(tmp_path / "answers.json")
+    assert "begins in the current directory" in str(caught.value.fix)
+
+
 def test_a_missing_archive_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=r"jobHistory\.json"):
         Scripted.load(tmp_path)

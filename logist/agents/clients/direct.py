@@ -331,6 +331,8 @@ class HttpExchange:
             )
         else:
             advice = self._advise_about_address()
+        if "Connection refused" in detail:  # as from ollama that is not running
+            advice = f"start the server, or {advice}"
         return f"can't connect to {_describe_address(self.request.url)}: {detail}; {advice}"
 
     def _clean(self, text: str) -> str:

@@ -279,7 +279,7 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
             linux_only.list_setup_needs(loaded.settings),
         )
         for need in (*checks, *setup):
-            yield warning("config", f"{linux_only.EXPLANATION}: {need.what}", need.fix)
+            yield warning("config", linux_only.refuse([need]).message, need.fix)
     yield from _named(loaded, roles)
     yield from _agents(environment, loaded.settings, roles)
     yield Finding("config", "ok", ", ".join(sorted(loaded.files)) or "all defaults")

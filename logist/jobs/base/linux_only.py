@@ -71,7 +71,7 @@ def refuse(needs: Sequence[LinuxNeed]) -> Refused:
     fix = "use Linux, for example in a virtual machine, or run: " + " && ".join(
         dict.fromkeys(need.fix for need in needs)
     )
-    return Refused(f"{EXPLANATION}: {what}", fix=fix)
+    return Refused(f"commands and agent programs run only on Linux: {what}", fix=fix)
 
 
 def require_linux(needs: Iterable[LinuxNeed]) -> None:

@@ -76,6 +76,8 @@ def wear() -> None:
         for name in names[{"posix": "os"}.get(module.__name__, module.__name__.removeprefix("_"))]:
             if hasattr(module, name):
                 delattr(module, name)
+    if hasattr(os, "process_cpu_count"):  # from Python 3.13 on; it was defined with what is removed above
+        os.process_cpu_count = os.cpu_count
     for name in ("EpollSelector", "DevpollSelector"):
         vars(selectors).pop(name, None)
     importlib.reload(selectors)  # `socket` loaded it, with what was there before

@@ -257,6 +257,19 @@ def test_the_items_of_a_step_of_child_jobs_come_from_the_step_before_it(
     ] * 2
 
 
+def run_after_two_items(bench: MakeBench, tmp_path: Path, steps: Sequence[Json]) -> Bench:
+    """Run until step `b` has followed the foreach `e`, has been sent back once, and waits for approval."""
+    each = {f"e[{number}]": [gave({"done": number})] for number in (1, 2)}
+    b = bench()
+    b.follow(
+        write_flow(tmp_path, steps),
+        steps={"a": [gave({"parts": ["p", "q"]})], **each, "b": [SUMMED, RETRY, SUMMED, DONE]},
+        approval="end",
+    )
+    b.run()
+    return b
+
+
 def test_a_join_and_the_step_after_it_have_the_results_in_each_phase(
     bench: MakeBench, tmp_path: Path
 ) -> None:
@@ -266,14 +279,7 @@ def test_a_join_and_the_step_after_it_have_the_results_in_each_phase(
         {"id": "e", "stepType": "foreach", "itemsPath": "output.parts", "prompt": "Do {{item}}."},
         {"id": "b", "stepType": "join", "review": True, "prompt": "Join {{output.length}}: " + results},
     ]
-    each = {f"e[{number}]": [gave({"done": number})] for number in (1, 2)}
-    b = bench()
-    b.follow(
-        write_flow(tmp_path, steps),
-        steps={"a": [gave({"parts": ["p", "q"]})], **each, "b": [SUMMED, RETRY, SUMMED, DONE]},
-        approval="end",
-    )
-    b.run()
+    b = run_after_two_items(bench, tmp_path, steps)
     assert list_own_lines(b, "b", "Join") == ["Join 2: 1,2,"] * 4
     record_decision(b.project, "j", Kind.REJECT)
     assert preview_line(b, "Join") == "Join 2: 1,2,"
@@ -285,14 +291,7 @@ def test_the_results_are_in_each_prompt_of_a_step_after_a_foreach(bench: MakeBen
         {"id": "e", "stepType": "foreach", "itemsPath": "output.parts", "prompt": "Do {{item}}."},
         {"id": "b", "review": True, "prompt": "Join."},
     ]
-    each = {f"e[{number}]": [gave({"done": number})] for number in (1, 2)}
-    b = bench()
-    b.follow(
-        write_flow(tmp_path, steps),
-        steps={"a": [gave({"parts": ["p", "q"]})], **each, "b": [SUMMED, RETRY, SUMMED, DONE]},
-        approval="end",
-    )
-    b.run()
+    b = run_after_two_items(bench, tmp_path, steps)
     prompts = [entry.request.prompt for entry in b.history() if entry.request.prompt and entry.step == "b"]
     assert len(prompts) == 4
     for prompt in prompts:

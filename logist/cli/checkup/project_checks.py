@@ -279,7 +279,7 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
             linux_only.list_setup_needs(loaded.settings),
         )
         for need in (*checks, *setup):
-            yield warning("config", linux_only.refuse([need]).message, need.fix)
+            yield warning("config", linux_only.build_refusal([need]).message, need.fix)
     yield from _named(loaded, roles)
     yield from _agents(environment, loaded.settings, roles)
     yield Finding("config", "ok", ", ".join(sorted(loaded.files)) or "all defaults")
@@ -335,7 +335,7 @@ def _trouble(
     except InvalidFile as error:
         return AgentProblem(f"{chosen.describe_source()}: {error.message}", error.fix or "edit the config")
     if not systems.IS_LINUX and (needs := list(linux_only.list_role_needs(loaded.role, agent))):
-        refused = linux_only.refuse(needs)
+        refused = linux_only.build_refusal(needs)
         return AgentProblem(refused.message, refused.fix or "use Linux")
     problem = describe_unusable_model(environment, settings, model)
     if program is not None:

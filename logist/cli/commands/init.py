@@ -110,7 +110,7 @@ def _warn_about_system(environment: Environment) -> tuple[Diagnostic, ...]:
     needs += [*linux_only.list_setup_needs(settings), *linux_only.list_check_needs(settings)]
     if not needs:
         return ()
-    refused = linux_only.refuse(needs)
+    refused = linux_only.build_refusal(needs)
     return make_warnings([f"{refused.message}. Before the first job: {refused.fix}"])
 
 

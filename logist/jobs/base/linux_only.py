@@ -65,7 +65,7 @@ def list_setup_needs(settings: Settings) -> Iterator[LinuxNeed]:
         yield LinuxNeed("`workspace.setup` runs commands", "logist config set workspace.setup null")
 
 
-def refuse(needs: Sequence[LinuxNeed]) -> Refused:
+def build_refusal(needs: Sequence[LinuxNeed]) -> Refused:
     """Return the error for what needs Linux, with all changes that would make it unnecessary."""
     what = "; ".join(need.what for need in needs)
     fix = "use Linux, for example in a virtual machine, or run: " + " && ".join(
@@ -77,4 +77,4 @@ def refuse(needs: Sequence[LinuxNeed]) -> Refused:
 def require_linux(needs: Iterable[LinuxNeed]) -> None:
     """Raise Refused on another system if anything needs Linux."""
     if not systems.IS_LINUX and (listed := list(dict.fromkeys(needs))):
-        raise refuse(listed)
+        raise build_refusal(listed)

@@ -302,7 +302,7 @@ def damaged_file_error(path: Path, message: str) -> Damaged:
 
 
 def format_unlink_command(path: Path) -> str:
-    """The shell command that puts the file that a symbolic link leads to in the place of the link."""
+    """The shell command that replaces a symbolic link by a copy of its target."""
     name, copy = shlex.quote(str(path)), shlex.quote(f"{path}.copy")
     return f"cp {name} {copy} && mv {copy} {name}"
 

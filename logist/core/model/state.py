@@ -63,7 +63,7 @@ class Spawned(Recorded):
 
 
 class StepStart(Sparse):
-    """What a step began with, if that can't be read from the outputs any more because it has an output of its own."""
+    """What a step began with. Recorded when the step gives an output of its own, which replaces it."""
 
     output_of: str | None = None
     """The step whose output was the last one; None for the first step."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
+import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from typing import ClassVar
@@ -123,3 +127,27 @@ def test_streamed_rows_are_never_in_memory_together(capsys: pytest.CaptureFixtur
     assert most < 5
     document, *lines = capsys.readouterr().out.splitlines()
     assert json.loads(document)["data"] == [json.loads(line) for line in lines] == list(read())
+
+
+class Typed:
+    """Standard input at which a person enters one line after a while."""
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.here, self.person = os.pipe()
+
+    def fileno(self) -> int:
+        return self.here
+
+    def readline(self) -> str:
+        assert select.select([self.here], [], [], 0)[0], "a Ctrl-C just before this read would wait for Enter"
+        return self.line
+
+
+def test_an_answer_is_read_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = Typed(" acme \n")
+    monkeypatch.setattr(sys, "stdin", typed)
+    person = threading.Timer(0.3, os.write, (typed.person, b"\n"))
+    person.start()
+    assert render.ask_for_text("Provider") == "acme"
+    person.join()

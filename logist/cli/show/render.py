@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import select
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -31,7 +32,7 @@ from logist.cli.show.output import (
 from logist.config.environment import Environment
 from logist.core.text import columns, invisible_characters
 from logist.core.text.invisible_characters import is_invisible
-from logist.errors import LogistError
+from logist.errors import LogistError, Stopped
 from logist.event_log import events
 from logist.timestamps import format_local
 
@@ -47,6 +48,8 @@ LEAST_LAST = 10
 """Minimum columns of the last column of a table, as long as there are others to leave out or to cut."""
 LEAST_CUT = 6
 """Minimum columns of a cell that is cut."""
+NOTICED = 0.1
+"""Seconds within which a question notices Ctrl-C."""
 ROWS_AT_ONCE = 1_000
 """Rows of a listing that are written at once."""
 BADGE_WIDTH = 4
@@ -323,26 +326,27 @@ def ask_to_confirm(question: str, environment: Environment) -> bool:
     """Ask the person at the terminal; False without a terminal, so that a script never waits."""
     if environment.is_input_off() or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    with _end_line_if_stopped():
-        return click.confirm(
-            style_line((StyledText(question),), environment.has_color(False)), default=False, err=True
-        )
+    text = style_line((StyledText(question),), environment.has_color(False))
+    while (answer := ask_for_text(f"{text} [y/N]").lower()) not in ("y", "yes", "n", "no", ""):
+        print_message_lines("enter y or n")
+    return answer in ("y", "yes")
 
 
 def ask_for_text(question: str) -> str:
-    """Ask the person at the terminal for a text; "" for none."""
-    with _end_line_if_stopped():
-        answer: str = click.prompt(question, default="", show_default=False, err=True)
-    return answer.strip()
+    """Ask the person at the terminal for a text; "" for none.
 
-
-@contextmanager
-def _end_line_if_stopped() -> Iterator[None]:
+    The line is read only once it is there: a read that waits would not notice a Ctrl-C that came just before it.
+    """
     try:
-        yield
-    except click.Abort:
-        click.echo(err=True)  # Ctrl-C and Ctrl-D leave the cursor behind the question
+        click.echo(f"{question}: ", nl=False, err=True)
+        while not select.select([sys.stdin], [], [], NOTICED)[0]:
+            pass
+        if not (line := sys.stdin.readline()):
+            raise click.Abort  # Ctrl-D
+    except (KeyboardInterrupt, click.Abort, Stopped):
+        click.echo(err=True)  # the cursor is behind the question
         raise
+    return line.strip()
 
 
 def ask_for_key(question: str) -> str:

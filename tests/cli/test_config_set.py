@@ -361,6 +361,25 @@ class TestProcesses:
         assert (": 9 " in text(desk), "max_attempts: 4" in text(desk)) == (True, True)
 
 
+@pytest.mark.parametrize(
+    ("key", "unknown", "advice", "known"),
+    [
+        ("model", "nope", "name it with its provider: PROVIDER/nope", "openai/gpt-5"),
+        ("agent", "calude", "did you mean `claude`?", "claude"),
+        ("agent", "nope", "describe it in .logist/config.yaml, under `agents`", "litellm"),
+        ("agent", "modle", "did you mean `model` or", "scripted:answers.jsonl"),
+    ],
+)
+def test_a_name_that_no_step_could_use_is_set_with_a_warning(
+    desk: Desk, key: str, unknown: str, advice: str, known: str
+) -> None:
+    ran = desk("config", "set", key, unknown)
+    assert (ran.code, f"{key}: {unknown}" in text(desk)) == (0, True)
+    assert ran.err.startswith(f"warning: unknown {key} `{unknown}`; known: ")
+    assert advice in ran.err
+    assert desk("config", "set", key, known).err == ""
+
+
 def traced(argv: list[str], desk: Desk, environment: dict[str, str], act: Action | None = None) -> Trace:
     try:
         return trace(argv, cwd=desk.place, env=environment, act=act)

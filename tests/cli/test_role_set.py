@@ -66,6 +66,19 @@ def test_a_model_that_nobody_knows_is_set_with_a_warning(desk: Desk, file: Path)
     assert (ran.code, file.exists()) == (0, True)
     assert ran.err.startswith("warning: role `Worker`: unknown model `clawde`")
     assert desk("role", "set", "Worker", "llm_model", "null").err == ""
+    ran = desk("role", "set", "Worker", "agent", "calude")
+    assert (ran.code, "agent: calude" in file.read_text("utf-8")) == (0, True)
+    assert ran.err.startswith(
+        "warning: role `Worker`: unknown agent `calude`; known: model, litellm, aider, "
+    )
+    assert "did you mean `claude`?" in ran.err
+    assert desk("role", "set", "Worker", "agent", "claude").err == ""
+
+
+def test_an_invalid_config_does_not_stop_a_change_of_your_own_role(desk: Desk) -> None:
+    desk.settings("agent: [\n")
+    ran = desk("role", "set", "--user", "Worker", "agent", "calude")
+    assert (ran.code, ran.err) == (0, "")
 
 
 def test_what_a_person_sets_needs_no_trust_but_other_changes_do(desk: Desk, file: Path) -> None:

@@ -104,7 +104,7 @@ def load_program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
     advice = suggest_names(name, [*known, "model", "litellm"]) or ""
     begin = f"{advice} Or describe" if advice.endswith("?") else "describe"
     raise InvalidFile(
-        f"unknown agent `{name}`; known: litellm, {', '.join(known)}",
+        f"unknown agent `{name}`; known: model, litellm, {', '.join(known)}",
         where="config.yaml: agent",
         fix=f"{begin} it in .logist/config.yaml, under `agents`",
     )

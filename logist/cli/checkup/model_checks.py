@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
+from logist.agents.programs import finding
 from logist.agents.protocol import MODEL, MODEL_AGENTS
 from logist.cli import context
+from logist.cli.show.output import Diagnostic
 from logist.config.environment import Environment
 from logist.config.providers import find_provider
 from logist.config.sections import THIS_MACHINE
@@ -65,6 +68,26 @@ def describe_unusable_model(
         message = f"missing API key for the model {model.name}: {model.api_key_env} is not set"
         return message, f"set {model.api_key_env} in the environment"
     return None
+
+
+def warn_unknown_name(
+    environment: Environment, key: str, value: Any, where: str | None = None
+) -> tuple[Diagnostic, ...]:
+    """Return a warning if a value of the config or of a role names an agent or a model that no step here could use."""
+    if key not in ("agent", "model", "llm_model") or not isinstance(value, str):
+        return ()
+    try:
+        settings = context.load_current_settings(environment).settings
+    except LogistError:
+        return ()  # another file is invalid, and commands that need it say so
+    try:
+        if key != "agent":
+            resolve_model(settings, value)
+        elif value not in MODEL_AGENTS and not value.startswith(SCRIPTED):
+            finding.load_program(value, settings.agents)
+    except InvalidFile as error:
+        return (Diagnostic("warning", "unknown_name", error.message, where, error.fix),)
+    return ()
 
 
 def examine_models(project: ProjectContext, *, ping: bool) -> Iterator[Finding]:

@@ -62,6 +62,7 @@ def unset(environment: Environment, key: str, user: bool, dry_run: bool) -> Outp
 
 
 def _change_setting(environment: Environment, key: str, value: Any, *, user: bool, dry_run: bool) -> Output:
+    from logist.cli.checkup.model_checks import warn_unknown_name
     from logist.jobs.base.config_file import change_key
 
     file = find_config_file(environment, user=user)
@@ -77,9 +78,8 @@ def _change_setting(environment: Environment, key: str, value: Any, *, user: boo
     notes = make_warnings(
         [_find_override(environment, key)] if user and _find_override(environment, key) else [], "overridden"
     )
-    return Output(
-        data, tuple(_format_change(change, value, dry_run=dry_run)), notes + _warn_still_set(change, value)
-    )
+    notes += _warn_still_set(change, value) + warn_unknown_name(environment, key, value)
+    return Output(data, tuple(_format_change(change, value, dry_run=dry_run)), notes)
 
 
 def find_config_file(environment: Environment, *, user: bool) -> ConfigFile:

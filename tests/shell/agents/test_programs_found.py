@@ -83,7 +83,7 @@ def test_a_shipped_program(name: str) -> None:
 
 def test_an_unknown_name_is_told_the_nearest() -> None:
     with pytest.raises(
-        InvalidFile, match=r"unknown agent `codx`; known: litellm, aider, .*opencode"
+        InvalidFile, match=r"unknown agent `codx`; known: model, litellm, aider, .*opencode"
     ) as error:
         load_program("codx", {})
     assert "did you mean `codex`" in str(error.value)

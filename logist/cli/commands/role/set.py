@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,9 @@ from logist.cli.current_job import get_current_directory
 from logist.cli.options import json_option
 from logist.cli.shell_values import complete_role
 from logist.cli.show import render
-from logist.cli.show.output import Diagnostic, Output, StyledText
+from logist.cli.show.output import Output, StyledText
 from logist.config.environment import Environment, require_utf8
-from logist.errors import InvalidFile, UsageError
+from logist.errors import UsageError
 
 if TYPE_CHECKING:
     from logist.config.trust import Trust
@@ -38,6 +37,7 @@ def set_(environment: Environment, name: str, key: str, value: str, user: bool, 
     A shipped role is not changed: a new file in .logist/roles overrides the field and inherits all others. VALUE is
     parsed as YAML or JSON; null removes the field. Values that you set here don't need `logist trust`.
     """
+    from logist.cli.checkup.model_checks import warn_unknown_name
     from logist.cli.context import list_role_directories
     from logist.jobs.base.role_file import change_role_field
 
@@ -59,25 +59,13 @@ def set_(environment: Environment, name: str, key: str, value: str, user: bool, 
         "changed": change.changes_file,
         "dry_run": dry_run,
     }
-    warnings = tuple(_warn_about_model(environment, name, parsed)) if key == "llm_model" else ()
+    warnings = warn_unknown_name(environment, key, parsed, f"role `{name}`")
     if not change.changes_file:
         line = f"{name}: {key} is already {_format(change.after)}: nothing to change"
         return Output(data, [line], warnings)
     place = f"dry run, file not written: {change.file}" if dry_run else f"file: {change.file}"
     head = (StyledText(f"{name}: {key}: ", "bold"), f"{_format(change.before)} -> {_format(change.after)}")
     return Output(data, [head, (StyledText(place, "dim"),)], warnings)
-
-
-def _warn_about_model(environment: Environment, name: str, model: Any) -> Iterator[Diagnostic]:
-    """Yield a warning if the role can't use this model with the current settings."""
-    from logist.cli.context import load_current_settings
-    from logist.config.settings import resolve_model
-
-    try:
-        if isinstance(model, str):
-            resolve_model(load_current_settings(environment).settings, model)
-    except InvalidFile as error:
-        yield Diagnostic("warning", "warning", f"role `{name}`: {error.message}", None, error.fix)
 
 
 def _format(value: Any) -> str:

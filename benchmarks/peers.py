@@ -64,7 +64,9 @@ def main() -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_options(parser)
     parser.add_argument(
         "--only", nargs="*", choices=[*TABLES, *KILL_TABLES], default=[*TABLES, *KILL_TABLES], metavar="TABLE"

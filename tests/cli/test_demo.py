@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,22 @@ def test_the_demo_runs_and_leaves_its_directory(run_logist: RunLogist, tmp_path:
         words = shlex.split(line, comments=True)
         ran = subprocess.run(words, cwd=place, env=process_environment(), capture_output=True, check=False)
         assert ran.returncode == 0, line
+
+
+def test_ctrl_c_is_reported_once(tmp_path: Path) -> None:
+    command = [*logist_command(), "demo", str(tmp_path / "demo")]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, env=process_environment(), text=True, start_new_session=True
+    ) as demo:
+        assert demo.stderr is not None
+        while not demo.stderr.readline().startswith("$ logist job create"):
+            assert demo.poll() is None
+        time.sleep(0.05)
+        os.killpg(demo.pid, signal.SIGINT)  # as a terminal does: all processes of the command get it
+        said = demo.stderr.read()
+        assert demo.wait(CRASHED) == 130
+    assert said.endswith("error: stopped\n")
+    assert (said.count("stopped"), "Traceback" in said) == (1, False)
 
 
 def test_a_directory_that_is_not_empty_is_refused(run_logist: RunLogist, tmp_path: Path) -> None:

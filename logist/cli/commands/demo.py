@@ -155,6 +155,7 @@ def _run_scene(
         env=child,
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr.fileno(),
+        start_new_session=True,  # only the demo gets Ctrl-C, and ends the command without messages of its own
         check=False,
     )
     if done.returncode != expected:

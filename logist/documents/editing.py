@@ -148,7 +148,8 @@ class _Edit:
         return self._splice_text(start, self._find_next_line(self._find_content_end(key, value)), "")
 
     def _replace_value(self, key: Node, value: Node, new: Any) -> str:
-        flow = isinstance(value, CollectionNode) and bool(value.flow_style)
+        # A text stays out of it: one of several lines would not be indented below its key.
+        flow = isinstance(value, CollectionNode) and bool(value.flow_style) and isinstance(new, dict | list)
         first, newline, rest = _indent_lines(_render_value(new, flow=flow), key.start_mark.column).partition(
             "\n"
         )

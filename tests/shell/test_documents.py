@@ -531,6 +531,11 @@ def without(data: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 class TestAnyEdit:
+    @pytest.mark.parametrize("old", ["[]", "{}", "[1, 2]", "{b: 1}"])
+    def test_a_text_of_lines_replaces_a_collection_on_one_line(self, old: str) -> None:
+        found = edit_text(f"a: {old}\nz: 1\n", "x.yaml", {("a",): "One.\nTwo.\n"})
+        assert found == "a: |\n  One.\n  Two.\nz: 1\n"
+
     @given(data=MAPPINGS, keys=st.lists(KEYS, min_size=1, max_size=3).map(tuple), value=VALUES, style=st.sampled_from([None, False, True]), commented=st.booleans(), cut=st.booleans())  # fmt: skip
     def test_sets_its_field_and_no_other(
         self,

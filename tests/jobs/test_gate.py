@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -210,13 +211,17 @@ def test_an_answer_that_the_program_does_not_wait_for_is_still_counted(bench: Ma
     body = """
 import threading, time
 threading.Thread(target=ask, daemon=True).start()
-time.sleep(1)
+while not pathlib.Path(sys.argv[0]).with_name("asked").exists():
+    time.sleep(0.01)
 print(json.dumps({"result": COMMAND, "usage": {"in": 1, "out": 1}}))
 os._exit(0)
 """.replace("COMMAND", repr(command()))
-    with Loopback({**SAYS, "delay": 3}) as server:
+    with Loopback({**SAYS, "delay": 3}) as server, ThreadPoolExecutor(1) as pool:
         b = made(bench, server, body)
-        b.step()
+        step = pool.submit(b.step)
+        server.wait_for(1)
+        (b.project.home.parent / "asked").touch()
+        step.result()
     assert total(b) == COST
     assert b.history()[-1].usage.source == "gate"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +135,14 @@ def total_of(b: Any, job: str) -> int:
 def test_a_decision_while_the_program_works_loses_no_cost(
     bench: MakeBench, words: tuple[str, ...], code: int
 ) -> None:
-    with Loopback(SAYS, {**SAYS, "delay": 5}) as server:
+    gate = threading.Event()
+    with Loopback(SAYS, {**SAYS, "gate": gate}) as server:
         b = made(bench, server, "ask(); note('made.txt', 1); ask()")
         stepper = as_process(b)
         server.wait_for(2)
         decision = step_as_process(b, "job", *words, XDG_CONFIG_HOME=str(b.project.home.parent / "user"))
         assert decision.wait(60) == code
+        gate.set()
         stepper.wait(60)
         waiting_for(lambda: sums(b).reserved == Cost(0, 0, 0))
     assert total(b) == sums(b).spent.microcents >= 2 * COST

@@ -149,10 +149,8 @@ def test_kills_at_any_moment_of_parallel_requests(bench: MakeBench, seed: int) -
             stepper.kill()
         stepper.wait()
         waiting_for(lambda: job.find_lock_holder() is None)
-        seen = len(server.requests)
         if len(b.history()) == 1:
             b.step()
-        assert len(server.requests) == seen, "a request was sent without a decision"
         [entry] = b.history()[1:]
         book = sums(b)
         assert microcents(entry.usage) == total(b) == book.spent.microcents + book.reserved.microcents
@@ -160,8 +158,12 @@ def test_kills_at_any_moment_of_parallel_requests(bench: MakeBench, seed: int) -
             RecoverCommand.read(entry.command).in_doubt_microcents or 0 if entry.kind is Kind.RECOVER else 0
         )
         answered = book.spent.microcents // COST
-        assert answered <= seen
+        assert answered <= len(server.requests)
         assert entry.usage.calls >= answered
+    # What a killed process had sent may arrive after the step, so requests are told apart by their words, and not counted.
+    words = [request.body["messages"][-1]["content"] for request in server.requests]
+    assert len(set(words)) == len(words), "a request was sent again without a decision"
+    assert set(words) <= {str(number) for number in range(12)}
 
 
 def find_processes(name: str) -> list[int]:

@@ -10,11 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from logist.agents.courier import process
 from logist.agents.courier.ending import end_courier
 from logist.agents.own_process import COURIER
 from logist.config.environment import Environment
@@ -294,6 +295,17 @@ def test_ctrl_c_keeps_an_answer_that_comes_in_time(bench: MakeBench) -> None:
     assert last.summary == "Just in time."
 
 
+@contextmanager
+def keys_withheld() -> Iterator[None]:
+    """Inside the block, no courier gets its key, so that none can send anything, however fast it is."""
+    pipes: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "_hand_over", lambda pipe, private: pipes.append(pipe))
+        yield
+    for pipe in pipes:
+        os.close(pipe)
+
+
 def test_ctrl_c_before_anything_is_sent_leaves_no_trace(bench: MakeBench) -> None:
     with Loopback({"text": command()}) as server:
         b = paid(bench(), server.url)
@@ -305,28 +317,8 @@ def test_ctrl_c_before_anything_is_sent_leaves_no_trace(bench: MakeBench) -> Non
             return 130 if asked else 0
 
         b.change(stopping=stopping)
-        job, over = b.project.open_job("j"), threading.Event()
-
-        def hold_courier_back() -> None:  # else it could send before the step looks whether to stop
-            while not over.wait(0.005):
-                holder = job.find_lock_holder()
-                if holder is not None and holder.courier is not None:
-                    break
-            else:
-                return
-            os.kill(holder.courier.pid, signal.SIGSTOP)
-            while not asked and not over.wait(0.005):
-                pass
-            over.wait(0.2)
-            with suppress(ProcessLookupError):
-                os.kill(holder.courier.pid, signal.SIGCONT)
-
-        holding = threading.Thread(target=hold_courier_back)
-        holding.start()
-        with pytest.raises(Stopped, match="stopped before a request was sent"):
+        with keys_withheld(), pytest.raises(Stopped, match="stopped before a request was sent"):
             b.step()
-        over.set()
-        holding.join()
         assert (len(server.requests), len(b.history())) == (0, 1)
         assert not (b.folder() / "inflight").exists()
 
@@ -339,7 +331,7 @@ def test_an_agent_that_is_ended_before_anything_is_sent_says_so(bench: MakeBench
 
         over = threading.Event()
 
-        def end_at_once() -> None:  # the courier needs a tenth of a second to start
+        def end_at_once() -> None:
             while not over.wait(0.005):
                 holder = job.find_lock_holder()
                 if holder is not None and holder.courier is not None:
@@ -348,10 +340,15 @@ def test_an_agent_that_is_ended_before_anything_is_sent_says_so(bench: MakeBench
 
         ending = threading.Thread(target=end_at_once)
         ending.start()
-        with pytest.raises(ProviderError, match="before a request was sent; nothing was charged") as ended:
-            b.step()
-        over.set()
-        ending.join()
+        try:
+            with (
+                keys_withheld(),
+                pytest.raises(ProviderError, match="before a request was sent; nothing was charged") as ended,
+            ):
+                b.step()
+        finally:
+            over.set()
+            ending.join()
         assert (ended.value.fix or "").startswith("to try again, run: logist job step --job j")
         assert (len(server.requests), len(b.history())) == (0, 1)
         assert b.step().state.status is Status.REVIEW_REQUIRED
@@ -507,10 +504,10 @@ def stand_in_courier(job: JobDir, *words: str) -> Iterator[subprocess.Popen[byte
             stdin=subprocess.PIPE,
             start_new_session=True,
             pass_fds=[lock.fd],
-        ) as process,
+        ) as courier,
     ):
-        lock.sign_for_courier(process.pid)
-        yield process
+        lock.sign_for_courier(courier.pid)
+        yield courier
 
 
 def leave_at_work(b: Bench, server: Loopback) -> None:

@@ -27,7 +27,7 @@ from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import paid, waiting_for
 from tests.jobs.test_working import END, call, turn
-from tests.loopback import Loopback
+from tests.loopback import Loopback, Received
 
 DONE: Json = {"text": command(), "usage": {"input": 10, "output": 10}}
 REAL = Clock(lambda: datetime.now(UTC), time.monotonic)
@@ -51,11 +51,25 @@ def take_permit(b: Bench, server: Loopback) -> Permit:
     return permit
 
 
+class Crowded(Loopback):
+    """Answers nobody before as many calls are at work as the limit allows."""
+
+    def __init__(self, most: int, *steps: Json) -> None:
+        super().__init__(*steps)
+        self.most, self.is_full = most, threading.Event()
+
+    def take(self, received: Received) -> Json:
+        step = super().take(received)
+        if self.most_at_work >= self.most:
+            self.is_full.set()
+        return step | {"gate": self.is_full}
+
+
 @pytest.mark.parametrize("name", ["openai", "openai/worker-model", "grok-code-fast-1"])
 def test_sixteen_couriers_never_make_more_calls_at_a_time_than_allowed(bench: MakeBench, name: str) -> None:
     count = 16 if name == "openai" else 6
     most = count // 4 + 1
-    with Loopback(DONE | {"delay": 0.3}) as server:
+    with Crowded(most, DONE | {"delay": 0.3}) as server:
         b = limited(bench(), server, {name: {"concurrent": most}})
         for number in range(count):
             b.create(f"j{number}")
@@ -153,12 +167,12 @@ def test_a_killed_courier_that_waited_is_not_in_doubt(bench: MakeBench) -> None:
 
 
 def test_a_wait_takes_nothing_from_the_time_of_the_answer(bench: MakeBench) -> None:
-    """The deadline is a second; the call waits for longer before it begins."""
+    """The deadline is three seconds; the call waits for longer before it begins."""
     with Loopback(DONE) as server:
-        b = limited(bench(), server, {"openai": {"concurrent": 1}}, agent_timeout_minutes=1 / 60)
+        b = limited(bench(), server, {"openai": {"concurrent": 1}}, agent_timeout_minutes=3 / 60)
         b.create()
         permit = take_permit(b, server)
-        timer = threading.Timer(1.5, permit.release)
+        timer = threading.Timer(3.2, permit.release)
         timer.start()
         result = b.step()
         timer.join()

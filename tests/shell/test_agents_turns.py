@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from logist.agents.courier import toolbox
 from logist.agents.courier.tool_turns import AskProgress, Next, plan_next_exchange
 from logist.agents.courier.toolbox import (
     INTERRUPTED,
@@ -291,9 +293,13 @@ def test_a_refusal_ends_it(tmp_path: Path) -> None:
     assert again.ran == []
 
 
-def test_after_the_deadline_nothing_more_is_run(tmp_path: Path) -> None:
-    deadline = time.monotonic() + 0.05
-    fake = FakeTools(slow=lambda: time.sleep(0.1))
+def test_after_the_deadline_nothing_more_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline = time.monotonic() + 60
+
+    def end_the_time() -> None:
+        monkeypatch.setattr(toolbox, "time", SimpleNamespace(monotonic=lambda: deadline))
+
+    fake = FakeTools(slow=end_the_time)
     used = fake.use(tmp_path, deadline=deadline)
     assert used is not None
     assert fake.ran == ["a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ KEY = "OPENAI_" + "API_KEY"
 
 @pytest.fixture
 def place(desk: Desk) -> Path:
-    """A directory without a project."""
+    """An empty directory."""
     desk.jobs.rmdir()
     desk.home.rmdir()
+    (desk.place / "answers.json").unlink()
     return desk.place
 
 
@@ -39,6 +41,17 @@ def test_a_missing_key_is_a_warning(desk: Desk, place: Path) -> None:
     ran = desk("init", "--model", "openai/gpt-5-mini")
     assert ran.code == 0
     assert f"{KEY} is not set" in ran.err
+
+
+def test_files_that_no_job_would_see_are_a_warning(desk: Desk, place: Path) -> None:
+    (place / "prices.py").write_text("", "utf-8")
+    assert desk("init").err == (
+        f"warning: {place} is not in a git repository: jobs begin with an empty workspace, without the files here\n"
+    )
+    assert desk("init").err == ""
+    shutil.rmtree(place / ".logist")
+    support.git(place, "init", "--quiet")
+    assert desk("init").err == ""
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,15 @@ def test_a_refused_connection_waits_too(bench: MakeBench) -> None:
     assert len(b.history()) == 1
 
 
+def test_a_person_who_has_started_the_server_need_not_wait(bench: MakeBench) -> None:
+    b = impatient(bench(), NOWHERE, backoff_seconds=100)
+    b.create()
+    waits = [b.step().wait for _ in range(3)]
+    assert [wait and wait.tries for wait in waits] == [1, 2, 3]
+    assert run_queue(b) == []
+    assert b.step().wait != waits[-1]
+
+
 def test_what_may_have_been_charged_is_an_attempt_as_before(bench: MakeBench) -> None:
     with Loopback({"status": 504, "message": "late"}) as server:
         b = impatient(bench(), server.url)

@@ -52,6 +52,8 @@ def init(environment: Environment, model: str | None) -> Output:
     more = (f"{below} still applies; .logist overrides it",) if below else ()
     lines = [f"{what}: {home}", *more]
     diagnostics: tuple[Diagnostic, ...] = () if systems.IS_LINUX else _warn_about_system(environment)
+    if what == "created":
+        diagnostics += _warn_about_missing_repository(home)
     if model is not None:
         lines.append(_write_model(environment, home, model))
         diagnostics += _warn_unusable(environment, model)
@@ -91,6 +93,19 @@ def _warn_unusable(environment: Environment, name: str) -> tuple[Diagnostic, ...
     settings = load_current_settings(environment).settings
     problem = describe_unusable_model(environment, settings, resolve_model(settings, name))
     return make_warnings([f"{problem[0]}; {problem[1]}"]) if problem else ()
+
+
+def _warn_about_missing_repository(home: Path) -> tuple[Diagnostic, ...]:
+    """Return a warning if there are files here that no job would see: a workspace has the files of a git repository."""
+    from logist.workspace.source import find_repository
+
+    if find_repository(home.parent) is not None or all(path == home for path in home.parent.iterdir()):
+        return ()
+    return make_warnings(
+        [
+            f"{home.parent} is not in a git repository: jobs begin with an empty workspace, without the files here"
+        ]
+    )
 
 
 def _warn_about_system(environment: Environment) -> tuple[Diagnostic, ...]:

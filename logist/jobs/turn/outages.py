@@ -39,6 +39,8 @@ LONGEST_PAUSE = 300.0
 """Seconds between two tries, unless the provider asks for more."""
 GIVEN_UP_PAUSE = 3600.0
 """Seconds between two tries of `run --watch` after `retries.max_wait_minutes`."""
+NO_CONNECTION = "no connection"
+"""The reason of a wait if nothing answered at the address of the provider."""
 LOOK_SECONDS = 0.2
 """Seconds between two checks for a stop, or for a wait that another command ended."""
 
@@ -81,13 +83,15 @@ def raise_for_outage(session: Session, collected: ask_files.Collected) -> None:
 def find_wait(session: Session, provider: str, call_rates: CallRates | None = None) -> ProviderWait | None:
     """Return the wait of the job for this provider, if the next try is not due yet.
 
-    `call_rates`: says for how long the provider accepts no calls.
+    A person who steps the job, and not a run over many jobs, has just started the server, or repaired the network: then no
+    wait for a connection is in the way. `call_rates`: says for how long the provider accepts no calls.
     """
     breakers = session.project.breakers
     wait = session.job.read_wait(session.state.revision)
     if wait is not None and (wait.provider != provider or _is_over(session.project, wait)):
         wait = None
-    if wait is not None and count_left(session.project.clock, wait) > 0:
+    tries_at_once = breakers is None and wait is not None and wait.reason == NO_CONNECTION
+    if wait is not None and not tries_at_once and count_left(session.project.clock, wait) > 0:
         return wait
     pause = call_rates.find_pause() if call_rates is not None and provider else None
     if pause is not None:
@@ -215,7 +219,7 @@ def begin_wait(session: Session, outage: Outage) -> ProviderWait:
         provider=provider,
         revision=session.state.revision,
         tries=tries,
-        reason=str(error.http_status or "no connection"),
+        reason=str(error.http_status or NO_CONNECTION),
         message=session.project.redact_text(error.message),
         role=ask.role,
         began=clock.now().timestamp(),

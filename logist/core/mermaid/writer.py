@@ -91,7 +91,9 @@ def _check_round_trip(graph: Graph, text: str) -> None:
 
 def _write_head(graph: Graph) -> Iterator[str]:
     if graph.title:
-        yield from ("---", f"title: {json.dumps(graph.title)}", "---")
+        # Mermaid changes quotes in what looks like a tag, also if it begins in the title and ends far below.
+        title = json.dumps(graph.title).replace("<", "\\u003c")
+        yield from ("---", f"title: {title}", "---")
     yield f"flowchart {graph.direction}"
 
 

@@ -192,3 +192,12 @@ def test_an_id_is_what_mermaid_takes_for_one(name: str, possible: bool) -> None:
 def test_what_no_diagram_can_say_is_a_fault(graph: Graph, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         write_graph(graph)
+
+
+def test_a_title_that_begins_like_a_tag_changes_nothing_below() -> None:
+    graph = Graph(
+        nodes=(Node("A", "A", "stadium"), Node("B", "B", "square")),
+        links=(Link("A", "B", heads=("", "arrow")),),
+        title="<b x=",
+    )
+    assert remove_lines(read_graph(write_graph(graph))) == graph

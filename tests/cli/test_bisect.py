@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -305,7 +304,7 @@ def test_ctrl_c_leaves_nothing_behind(desk: Desk, repository: Repository, tmp_pa
     running = desk.started(
         "bisect", env={"TMPDIR": str(places)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    while (writer := open_writer(pipe)) is None:
+    while (writer := support.open_writer(pipe)) is None:
         assert running.poll() is None
         time.sleep(0.01)
     assert list(places.glob("logist-bisect-*"))
@@ -315,13 +314,3 @@ def test_ctrl_c_leaves_nothing_behind(desk: Desk, repository: Repository, tmp_pa
     _, error = running.communicate()
     assert (running.returncode, b"stopped" in error) == (130, True)
     assert list(places.iterdir()) == []
-
-
-def open_writer(pipe: Path) -> int | None:
-    """The end of a named pipe for writing; None until somebody reads it."""
-    try:
-        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno != errno.ENXIO:
-            raise
-        return None

@@ -134,14 +134,15 @@ def test_tail_follows_a_job_until_it_is_idle(desk: Desk) -> None:
         tail = desk.started("job", "tail", "j1", stdout=subprocess.PIPE)
         with Terminal(desk, "job", "tail", "j1") as terminal:
             terminal.wait_for("j1: Worker, turn 1 (")
+            assert tail.stdout is not None
+            assert b"Worker, turn 1 (" in tail.stdout.readline()
             server.go.release(2)
             assert terminal.wait() == 0
-        out, _ = tail.communicate()
-        assert (step.wait(), tail.returncode) == (11, 0)
-    assert "): write_file hello.txt\n" in out.decode()
-    assert out.decode().endswith(
-        'next: logist job approve --job j1, or: logist job reject --job j1 --note "..."\n'
-    )
+        with tail.stdout as pipe:
+            out = pipe.read().decode()
+        assert (step.wait(), tail.wait()) == (11, 0)
+    assert "): write_file hello.txt\n" in out
+    assert out.endswith('next: logist job approve --job j1, or: logist job reject --job j1 --note "..."\n')
     assert "): write_file hello.txt\n" in terminal.screen
     assert "j1: Worker, turn" not in terminal.screen
 

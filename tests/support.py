@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -139,6 +140,19 @@ def git(repository: Path, *args: str) -> str:
         check=True,
     )
     return done.stdout
+
+
+def open_writer(pipe: Path) -> int | None:
+    """Return the end of a named pipe for writing; None as long as no program waits for what comes out of it.
+
+    With the pipe as `include.path` of a repository, a test can hold a command at the moment when it runs git.
+    """
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return None
 
 
 def make_repository(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -43,6 +44,7 @@ class Terminal:
             start_new_session=True,
         )
         os.close(slave)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a read may end inside a character
         self.raw = ""
         """Everything that was written, with its control sequences."""
 
@@ -100,4 +102,4 @@ class Terminal:
                 data = os.read(self._master, 65536)
             except OSError:  # the command has ended
                 return
-            self.raw += data.decode("utf-8", "replace")
+            self.raw += self._decoder.decode(data)

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -297,14 +298,19 @@ def test_ctrl_c_leaves_nothing_behind(desk: Desk, repository: Repository, tmp_pa
     repository.role("Be quick.", "Change")
     places = tmp_path / "temporary"
     places.mkdir()
-    fifo = tmp_path / "bin"
-    fifo.mkdir()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    repository.git("config", "include.path", str(pipe))  # git waits here
     running = desk.started(
         "bisect", env={"TMPDIR": str(places)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    while running.poll() is None and not list(places.glob("logist-bisect-*")):
-        pass
+    while (writer := support.open_writer(pipe)) is None:
+        assert running.poll() is None
+        time.sleep(0.01)
+    assert list(places.glob("logist-bisect-*"))
     running.send_signal(signal.SIGINT)
+    pipe.unlink()
+    os.close(writer)
     _, error = running.communicate()
     assert (running.returncode, b"stopped" in error) == (130, True)
     assert list(places.iterdir()) == []

@@ -198,13 +198,20 @@ def test_a_batch_that_was_killed_while_its_jobs_got_their_names_can_be_tried_aga
 
 
 def test_ctrl_c_leaves_nothing(desk: Desk) -> None:
-    file = write_lines(desk, *({"id": f"j{number}", **GOOD} for number in range(300)))
+    repo, pipe = support.make_repository(desk.place / "repo"), desk.place / "pipe"
+    os.mkfifo(pipe)
+    support.git(repo, "config", "include.path", str(pipe))  # git waits here
+    file = write_lines(desk, {"id": "j0", **GOOD}, {"id": "j1", **GOOD, "repo": str(repo)})
     process = desk.started("job", "create", "--batch", file)
-    while not [*desk.jobs.glob(".batches/*/j0")]:
+    while (writer := support.open_writer(pipe)) is None or not [*desk.jobs.glob(".batches/*/j0")]:
+        if writer is not None:  # git was run before the first job was created
+            os.close(writer)
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    assert process.wait() in (130, -signal.SIGINT)
+    pipe.unlink()
+    os.close(writer)
+    assert process.wait(support.CRASHED) == 130
     assert left(desk) == set()
 
 

@@ -8,10 +8,12 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from logist.agents.sandbox import processes
 from tests.support import CRASHED, RunLogist, logist_command, process_environment
 
 
@@ -40,20 +42,39 @@ def test_the_demo_runs_and_leaves_its_directory(run_logist: RunLogist, tmp_path:
         assert ran.returncode == 0, line
 
 
-def test_ctrl_c_is_reported_once(tmp_path: Path) -> None:
+def test_ctrl_c_lets_the_running_command_end_and_is_reported_once(tmp_path: Path) -> None:
     command = [*logist_command(), "demo", str(tmp_path / "demo")]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, env=process_environment(), text=True, start_new_session=True
     ) as demo:
         assert demo.stderr is not None
-        while not demo.stderr.readline().startswith("$ logist job create"):
+        while not demo.stderr.readline().startswith("# Create a project"):
             assert demo.poll() is None
-        time.sleep(0.05)
+        running = stop_a_child(demo)
         os.killpg(demo.pid, signal.SIGINT)  # as a terminal does: all processes of the command get it
+        time.sleep(0.2)  # who ended the command would do it now
+        os.kill(running, signal.SIGCONT)
         said = demo.stderr.read()
         assert demo.wait(CRASHED) == 130
+    *_, last = said.split("$ logist ")
+    assert last.count("\n") >= 3, said  # the command itself, what it has printed, and the end of the demo
     assert said.endswith("error: stopped\n")
     assert (said.count("stopped"), "Traceback" in said) == (1, False)
+
+
+def stop_a_child(demo: subprocess.Popen[str]) -> int:
+    """Stop a command that the demo runs; return its pid."""
+    while True:
+        assert demo.poll() is None
+        for child in processes.list_children(demo.pid):
+            with suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+                if os.getsid(child) != child:
+                    continue  # it is about to leave the session of the demo, and Ctrl-C would still reach it
+                os.kill(child, signal.SIGSTOP)
+                while (state := Path(f"/proc/{child}/stat").read_text().rpartition(") ")[2][0]) not in "TZX":
+                    time.sleep(0.01)
+                if state == "T":
+                    return child
 
 
 def test_a_directory_that_is_not_empty_is_refused(run_logist: RunLogist, tmp_path: Path) -> None:

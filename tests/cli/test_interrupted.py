@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import pytest
 
+from logist.store import JobDir
 from tests.cli.desk import Desk, command
 from tests.loopback import Loopback, Received
 
@@ -65,6 +68,17 @@ def stopped(desk: Desk, server: Slow, count: int, number: int, *args: str) -> tu
 
 def paid(desk: Desk) -> dict[str, str]:
     return desk.env | {"LOGIST_AGENT": "model", "MY_MODEL": "dummy-key-for-tests-0001"}
+
+
+@contextmanager
+def courier_held(desk: Desk) -> Iterator[None]:
+    """Inside the block the courier is stopped. A command that asks it to end waits for it: time for a second Ctrl-C."""
+    holder = JobDir.open(desk.jobs, "j1").find_lock_holder()
+    assert holder is not None
+    assert holder.courier is not None
+    os.kill(holder.courier.pid, signal.SIGSTOP)
+    yield
+    os.kill(holder.courier.pid, signal.SIGCONT)
 
 
 @pytest.mark.deep
@@ -123,12 +137,13 @@ def test_a_second_ctrl_c_ends_at_once(desk: Desk) -> None:
         started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.PIPE)
         assert started.stderr is not None
         server.wait_for(1)
-        started.send_signal(signal.SIGINT)
-        while "stopping the agent" not in started.stderr.readline().decode():
-            assert started.poll() is None
-        assert desk("job", "status", "j1", "--json").json["data"]["status"] == "RUNNING"
-        started.send_signal(signal.SIGINT)
-        assert started.wait() == 130
+        with courier_held(desk):
+            started.send_signal(signal.SIGINT)
+            while "stopping the agent" not in started.stderr.readline().decode():
+                assert started.poll() is None
+            assert desk("job", "status", "j1", "--json").json["data"]["status"] == "RUNNING"
+            started.send_signal(signal.SIGINT)
+            assert started.wait() == 130
         started.stderr.close()
         assert len(desk.history()) == 1  # nothing was recorded in that haste
         done = desk("job", "step", "j1", env=paid(desk))

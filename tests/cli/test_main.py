@@ -482,7 +482,10 @@ def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> Non
         env=process_environment(),
         stdout=subprocess.PIPE,
     )
-    writer = os.open(tmp_path / "answer", os.O_WRONLY)  # opens when the command has: it reads now
+    writer = os.open(tmp_path / "answer", os.O_WRONLY)  # opens when the command has
+    # Only a read that waits is ended by a signal: one that is about to begin would wait for what is never written.
+    while Path(f"/proc/{waiting.pid}/stat").read_text("utf-8").rpartition(") ")[2][0] != "S":
+        assert waiting.poll() is None
     waiting.send_signal(number)
     out, _ = waiting.communicate()
     os.close(writer)

@@ -16,7 +16,7 @@ from logist.store import JobDir
 from logist.store.progress import MOST_BYTES, NAME, Activity, ActivityRecord, ProgressWriter
 from tests.cli.desk import Desk, Json, command
 from tests.cli.terminal import CTRL_C, Terminal
-from tests.cli.test_interrupted import MODELS, Slow, paid
+from tests.cli.test_interrupted import MODELS, Slow, courier_held, paid
 from tests.cli.test_planted_files import huge, limited, link_to_device, pipe
 from tests.loopback import Loopback
 
@@ -134,14 +134,15 @@ def test_tail_follows_a_job_until_it_is_idle(desk: Desk) -> None:
         tail = desk.started("job", "tail", "j1", stdout=subprocess.PIPE)
         with Terminal(desk, "job", "tail", "j1") as terminal:
             terminal.wait_for("j1: Worker, turn 1 (")
+            assert tail.stdout is not None
+            assert b"Worker, turn 1 (" in tail.stdout.readline()
             server.go.release(2)
             assert terminal.wait() == 0
-        out, _ = tail.communicate()
-        assert (step.wait(), tail.returncode) == (11, 0)
-    assert "): write_file hello.txt\n" in out.decode()
-    assert out.decode().endswith(
-        'next: logist job approve --job j1, or: logist job reject --job j1 --note "..."\n'
-    )
+        with tail.stdout as pipe:
+            out = pipe.read().decode()
+        assert (step.wait(), tail.wait()) == (11, 0)
+    assert "): write_file hello.txt\n" in out
+    assert out.endswith('next: logist job approve --job j1, or: logist job reject --job j1 --note "..."\n')
     assert "): write_file hello.txt\n" in terminal.screen
     assert "j1: Worker, turn" not in terminal.screen
 
@@ -199,10 +200,11 @@ def test_a_second_ctrl_c_leaves_the_terminal_usable(desk: Desk) -> None:
         prepare(desk, server)
         with Terminal(desk, "job", "step", "j1", env=paid(desk)) as terminal:
             terminal.wait_for("turn 1 (")
-            terminal.type(CTRL_C)
-            terminal.wait_for("unpaid: ")
-            terminal.type(CTRL_C)
-            assert terminal.wait() == 130
+            with courier_held(desk):
+                terminal.type(CTRL_C)
+                terminal.wait_for("unpaid: ")
+                terminal.type(CTRL_C)
+                assert terminal.wait() == 130
         assert "\x1b[?25l" not in terminal.raw
         assert "an agent may still be working: the next `logist job step`" in terminal.seen
         assert desk("job", "step", "j1", env=paid(desk)).code == 3

@@ -14,8 +14,8 @@ import pytest
 from logist.cli.context import open_project
 from logist.cli.run_workers import build_worker_environment
 from logist.config.environment import Environment
-from tests.cli.desk import Desk, Json
-from tests.cli.test_interrupted import paid
+from tests.cli.desk import Desk
+from tests.cli.test_interrupted import Slow, paid
 from tests.cli.test_progress import DONE, SETTINGS
 from tests.dask_bench import DaskProcesses, is_running, list_below, wait_until
 from tests.loopback import Loopback
@@ -141,7 +141,7 @@ def test_local_workers_get_what_agents_and_setups_need(desk: Desk, monkeypatch: 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_a_local_cluster_ends_with_its_run(desk: Desk, end: signal.Signals) -> None:
-    with Loopback(DONE | {"delay": 4}) as server:
+    with Slow(DONE) as server:
         prepare(desk, server, "j1")
         run = desk.started("run", "--on", "dask:1", env=paid(desk))
         wait_until(lambda: server.requests)
@@ -150,6 +150,7 @@ def test_a_local_cluster_ends_with_its_run(desk: Desk, end: signal.Signals) -> N
         run.send_signal(end)
         assert run.wait(120) == (130 if end == signal.SIGINT else -end)
         wait_until(lambda: not any(map(is_running, processes)))
+        server.go.release()
         if end == signal.SIGKILL:  # the agent goes on, and the next cluster on this machine has its answer
             ran = desk.process("run", "--on", "dask:1", env=paid(desk))
             assert ran.code == 11, ran.err
@@ -167,8 +168,7 @@ def read_command(pid: int) -> str:
 
 
 def test_a_run_whose_scheduler_dies_ends_and_the_next_continues(desk: Desk, dask: DaskProcesses) -> None:
-    answers: list[Json] = [DONE | {"delay": 4}, DONE]
-    with Loopback(*answers) as server:
+    with Slow(DONE, DONE) as server:
         prepare(desk, server, "j1", "j2")
         dask.start_worker("a")
         wait_until(
@@ -179,6 +179,7 @@ def test_a_run_whose_scheduler_dies_ends_and_the_next_continues(desk: Desk, dask
         )
         wait_until(lambda: server.requests)
         dask.scheduler.kill()
+        server.go.release(2)
         _, err = run.communicate(timeout=120)
         assert run.returncode == 6, err
         assert b"Traceback" not in err
@@ -236,7 +237,7 @@ def test_the_demo(tmp_path: Path) -> None:
 def test_the_answer_of_a_worker_that_was_killed_or_stopped_is_collected_from_its_machine(
     desk: Desk, dask: DaskProcesses, end: signal.Signals
 ) -> None:
-    with Loopback(DONE | {"delay": 4}) as server:
+    with Slow(DONE) as server:
         prepare(desk, server, "j1")
         worker = dask.start_worker("a")
         wait_until(lambda: "Regist" in dask.read_log("worker"))
@@ -249,6 +250,7 @@ def test_the_answer_of_a_worker_that_was_killed_or_stopped_is_collected_from_its
             wait_until(lambda: "failed to heartbeat" in dask.read_log("scheduler") or None)
             worker.send_signal(signal.SIGCONT)
             worker.wait()
+        server.go.release()
         dask.start_worker("a")
         _, err = run.communicate(timeout=240)
         assert run.returncode == 11, err
@@ -258,7 +260,7 @@ def test_the_answer_of_a_worker_that_was_killed_or_stopped_is_collected_from_its
 
 @pytest.mark.deep
 def test_a_late_answer_is_kept_and_the_status_says_how_to_use_it(desk: Desk, dask: DaskProcesses) -> None:
-    with Loopback(DONE | {"delay": 2}) as server:
+    with Slow(DONE) as server:
         prepare(desk, server, "j1")
         worker = dask.start_worker("a")
         wait_until(lambda: "Regist" in dask.read_log("worker"))
@@ -267,6 +269,7 @@ def test_a_late_answer_is_kept_and_the_status_says_how_to_use_it(desk: Desk, das
         )
         wait_until(lambda: server.requests)
         worker.kill()
+        server.go.release()
         _, err = run.communicate(timeout=240)
         assert b"out of reach" in err
         stuck = desk("job", "status", "j1")

@@ -7,10 +7,12 @@ imported, as if every module of the new version were different.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -108,24 +110,17 @@ def test_the_answer_is_kept_and_no_other_step_begins(
 
 def test_a_watch_without_work_ends_too(desk: Desk, site: Path) -> None:
     desk.settings("poll_interval_seconds: 0.2\n")
-    process = start(desk, site, "run", "--watch")
-    first = process.stderr.read(1) if process.poll() is not None and process.stderr else b""
-    upgrade_when_it_waits(process, site)
-    _, err = process.communicate(timeout=support.CRASHED)
-    assert (process.returncode, b"was upgraded from" in err) == (8, True), (first, err)
-
-
-def upgrade_when_it_waits(process: subprocess.Popen[bytes], site: Path) -> None:
-    """Upgrade once the process sleeps between two rounds, which it does after it has loaded everything."""
-    for _ in range(1000):
-        if (
-            process.poll() is not None
-            or Path(f"/proc/{process.pid}/wchan").read_text("ascii") == "futex_wait_queue"
-        ):
-            break
-        threading.Event().wait(0.05)
-    threading.Event().wait(2)
+    heartbeat = desk.place / "heartbeat"
+    process = start(desk, site, "run", "--watch", "--heartbeat", str(heartbeat))
+    rounds: set[str] = set()
+    while len(rounds) < 2:  # it has loaded everything before it waits for the second one
+        assert process.poll() is None
+        time.sleep(0.05)
+        if heartbeat.exists():
+            rounds.update(re.findall(r"last_round_timestamp_seconds ([1-9]\S+)", heartbeat.read_text()))
     upgrade(site)
+    _, err = process.communicate(timeout=support.CRASHED)
+    assert (process.returncode, b"was upgraded from" in err) == (8, True), err
 
 
 class TestInstalledFiles:

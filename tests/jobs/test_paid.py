@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -282,12 +282,18 @@ def test_ctrl_c_ends_the_courier_and_records_that_it_is_in_doubt(bench: MakeBenc
     assert len(server.requests) == 1
 
 
+def tell_end(asked_to_end: threading.Event) -> Callable[[str], None]:
+    """Hears what a step says, and sets the event once it has asked its courier to end."""
+    return lambda text: asked_to_end.set() if text.startswith("stopping the agent") else None
+
+
 @pytest.mark.deep
 def test_ctrl_c_keeps_an_answer_that_comes_in_time(bench: MakeBench) -> None:
-    with Loopback({"text": command(summary="Just in time."), "delay": 1.5}) as server:
+    asked_to_end = threading.Event()
+    with Loopback({"text": command(summary="Just in time."), "gate": asked_to_end}) as server:
         b = paid(bench(), server.url)
         b.create()
-        b.change(stopping=lambda: 130 if server.requests else 0)
+        b.change(stopping=lambda: 130 if server.requests else 0, say=tell_end(asked_to_end))
         with pytest.raises(Stopped, match="j is now REVIEW_REQUIRED"):
             b.step()
     last = b.state().last
@@ -403,7 +409,8 @@ def test_a_steward_takes_the_job_from_a_stepper_and_its_agent(bench: MakeBench) 
 
 @pytest.mark.deep
 def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) -> None:
-    with Loopback({"text": command(), "delay": 3}) as server:
+    gate = threading.Event()
+    with Loopback({"text": command(), "gate": gate}) as server:
         b = paid(bench(), server.url)
         b.create("a")
         b.create("b")
@@ -414,6 +421,7 @@ def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) 
                 b.folder("a").rename(b.folder("moved"))
                 b.folder("b").rename(b.folder("a"))
                 swapped.append((b.folder("moved") / "inflight").is_dir())
+                gate.set()
             return 0
 
         before = b.files("b")
@@ -458,11 +466,12 @@ def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBenc
 
 @pytest.mark.deep
 def test_ctrl_c_while_a_refusal_is_on_its_way_does_not_wait_to_ask_again(bench: MakeBench) -> None:
-    refusal = {"status": 429, "headers": {"retry-after": "50"}, "delay": 1.5}
+    asked_to_end = threading.Event()
+    refusal = {"status": 429, "headers": {"retry-after": "50"}, "gate": asked_to_end}
     with Loopback(refusal) as server:
         b = paid(bench(), server.url)
         b.create()
-        b.change(stopping=lambda: 130 if server.requests else 0)
+        b.change(stopping=lambda: 130 if server.requests else 0, say=tell_end(asked_to_end))
         with pytest.raises(Stopped, match="the provider was not available, and nothing was charged"):
             b.step()
     assert b.state().status is Status.PENDING  # the courier was not killed, or the call would be in doubt

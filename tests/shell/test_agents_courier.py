@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -132,11 +133,12 @@ def cost(usage: Usage) -> int:
 def test_an_answer_is_brought_whole_priced_and_without_secrets(
     job: JobDir, build: Callable[[str], JsonObject]
 ) -> None:
-    text = f"key {KEY}, password {SECRET}, smile 🙂"
+    text, gate = f"key {KEY}, password {SECRET}, smile 🙂", threading.Event()
     step = {
         "text": text,
         "chunk": 5,
         "usage": {"input": 1000, "output": 200},
+        "gate": gate,
         "delay": 0.5,
         "finish": "length",
     }
@@ -146,6 +148,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(
             proc = Path(f"/proc/{process.pid}")
             shown = (proc / "environ").read_bytes() + (proc / "cmdline").read_bytes()
             assert os.getsid(process.pid) == process.pid
+            gate.set()
         body = loopback.requests[0].body
     assert process.exit_status == 0
     assert b"logist.agents.courier" in shown
@@ -272,11 +275,13 @@ def courier_alone(job: JobDir, url: str) -> int:
 
 @pytest.mark.deep
 def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -> None:
-    with Loopback({"text": "paid once", "delay": 0.5}) as loopback:
+    gate = threading.Event()
+    with Loopback({"text": "paid once", "gate": gate}) as loopback:
         pid = courier_alone(job, loopback.url)
         with pytest.raises(Busy, match=str(pid)), job.hold_lock(command="test", since="now"):
             pass
         assert job.has_running_agent()
+        gate.set()
         with job.hold_lock(command="test", since="now", wait_for_courier=True):
             got = ask_files.collect_ask(job.read_exchanges())
         assert len(loopback.requests) == 1

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
@@ -36,10 +37,12 @@ def named(cluster: Cluster, *names: str) -> list[Worker]:
     return wait_until(find)
 
 
-def begin(cluster: Cluster, worker: Worker, seconds: float) -> Future[Any]:
+def begin(
+    cluster: Cluster, worker: Worker, seconds: float, function: Callable[..., int] | None = None
+) -> Future[Any]:
     """Begin a task, and return when it runs."""
     before = cluster.call(worker, count_sleepers)
-    task = cluster.get_executor(worker).submit(sleep, seconds)
+    task = cluster.get_executor(worker).submit(function or sleep, seconds)
     wait_until(lambda: cluster.call(worker, count_sleepers) > before)
     return task
 
@@ -52,12 +55,23 @@ def lost(task: Future[Any]) -> Exception:
 
 # The functions that workers run; they import this module.
 SLEEPERS: list[float] = []
+WOKEN = threading.Event()
 
 
 def sleep(seconds: float, spool: str | None = None) -> int:
     SLEEPERS.append(seconds)
     time.sleep(seconds)
     return os.getpid()
+
+
+def sleep_until_woken(seconds: float, spool: str | None = None) -> int:
+    SLEEPERS.append(seconds)
+    assert WOKEN.wait(seconds)
+    return os.getpid()
+
+
+def wake(spool: str | None = None) -> None:
+    WOKEN.set()
 
 
 def count_sleepers(spool: str | None = None) -> int:
@@ -91,10 +105,11 @@ def local(folder: Path) -> Iterator[DaskCluster]:
 def test_a_task_runs_on_its_worker_and_a_call_beside_it(local: DaskCluster) -> None:
     first, second = named(local, *(worker.name for worker in local.list_workers()))
     assert (first.threads, second.threads) == (1, 1)
-    task = begin(local, first, 1.0)
+    task = begin(local, first, WAIT, sleep_until_woken)
     queued = local.get_executor(first).submit(sleep, 0.0)
     pid = local.call(first, tell_process)
     assert not task.done()
+    local.call(first, wake)
     assert task.result(WAIT) == pid == queued.result(WAIT)
     assert (
         local.get_executor(second).submit(sleep, 0.0).result(WAIT) == local.call(second, tell_process) != pid

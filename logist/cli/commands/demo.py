@@ -17,7 +17,7 @@ from logist.cli.show import render
 from logist.cli.show.output import Line, Output, StyledText
 from logist.cli.stops import get_stop_code, stop_on_signals
 from logist.config.environment import Environment
-from logist.errors import UsageError
+from logist.errors import Stopped, UsageError
 from logist.resources import find_resource
 
 GREET = '"""Greets people."""\n\nimport sys\n\nprint(f"Hello, {sys.argv[-1]}!")\n'
@@ -79,10 +79,7 @@ def demo(environment: Environment, directory: str | None, serve: bool, as_json: 
         f"{fixture / 'answers.json'}. Everything else is real: git, files, checks, history.",
         "",
     )
-    results = [
-        _run_scene(environment, home, fixture, *scene)
-        for scene in ((("Create a project:", ("init",), 0)), *STORY)
-    ]
+    results = _run_story(environment, home, fixture)
     return Output(
         {"directory": str(home), "commands": results}, _format_farewell(home, _find_program(environment))
     )
@@ -136,6 +133,18 @@ def _create_repository(home: Path, fixture: Path, environment: Environment) -> N
         )
 
 
+@stop_on_signals
+def _run_story(environment: Environment, home: Path, fixture: Path) -> list[dict[str, object]]:
+    """Run all commands; after a signal, the running one ends first.
+
+    Without that, Ctrl-C while a command starts would leave it behind: nothing knows its process yet.
+    """
+    return [
+        _run_scene(environment, home, fixture, *scene)
+        for scene in ((("Create a project:", ("init",), 0)), *STORY)
+    ]
+
+
 def _run_scene(
     environment: Environment, home: Path, fixture: Path, title: str, words: tuple[str, ...], expected: int
 ) -> dict[str, object]:
@@ -155,9 +164,11 @@ def _run_scene(
         env=child,
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr.fileno(),
-        start_new_session=True,  # only the demo gets Ctrl-C, and ends the command without messages of its own
+        start_new_session=True,  # only the demo gets Ctrl-C
         check=False,
     )
+    if code := get_stop_code():
+        raise Stopped("stopped", exit_code=code)
     if done.returncode != expected:
         raise UsageError(
             f"demo failed: exit code {done.returncode}, expected {expected}", where=shlex.join(words)

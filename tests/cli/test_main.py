@@ -74,6 +74,14 @@ def test_a_mistyped_command_names_the_one_that_was_meant(desk: Desk, args: list[
     assert f". Did you mean {meant}? (logist" in ran.err
 
 
+def test_an_unknown_agent_names_the_place_that_chose_it(desk: Desk) -> None:
+    env = {"LOGIST_AGENT": "codx"}
+    assert desk("job", "list", env=env).code == 0
+    desk.create()
+    assert desk("job", "step", "j1", env=env).err.startswith("error: LOGIST_AGENT: unknown agent 'codx'")
+    assert desk("job", "step", "j1", "--agent", "codx").err.startswith("error: --agent: unknown agent 'codx'")
+
+
 def test_a_pasted_comment_is_recognized(desk: Desk) -> None:
     """In bash, a comment does not arrive."""
     assert "zsh passes comments on" in desk("job", "list", "#", "all", "jobs").err

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+SYNONYMS = {
+    "add": ("create",),
+    "kill": ("cancel",),
+    "log": ("history",),
+    "logs": ("history",),
+    "new": ("create",),
+    "remove": ("delete",),
+    "retry": ("resubmit",),
+    "rm": ("delete",),
+    "start": ("run",),
+    "stop": ("suspend", "cancel"),
+    "undo": ("restep",),
+}
+"""What other programs call a command. Similar spelling would suggest `skill` for `kill`."""
+
+
 class CommandEntry(NamedTuple):
     """Where a command is, and its line in the help of the group."""
 
@@ -68,11 +84,12 @@ class LazyGroup(click.Group):
         """Suggest commands for an unknown name: the same name in other groups, else similar names here."""
         from difflib import get_close_matches
 
-        if name == "help":
-            meant = [f"{ctx.command_path} --help"]
-        else:
-            similar = get_close_matches(name.lower(), [*self.entries, *self.shortcuts], n=2)
-            meant = _find_elsewhere(ctx, name) or [f"{ctx.command_path} {each}" for each in similar]
+        options = {"help": "--help"} if ctx.parent else {"help": "--help", "version": "--version"}
+        names = [*self.entries, *self.shortcuts]
+        near = [each for each in SYNONYMS.get(name.lower(), ()) if each in names] or [
+            options.get(each, each) for each in get_close_matches(name.lower(), [*names, *options], n=2)
+        ]
+        meant = _find_elsewhere(ctx, name) or [f"{ctx.command_path} {each}" for each in near]
         return f" Did you mean {' or '.join(f'`{each}`' for each in meant)}?" if meant else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

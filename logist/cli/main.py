@@ -305,7 +305,7 @@ def _begin_to_tell(ctx: click.Context, param: click.Parameter, value: bool) -> N
     expose_value=False,
     callback=_begin_log_file,
     shell_complete=_complete_file,
-    help="Append what is done to FILE, one JSON object per line  [default: $LOGIST_LOG_FILE].",
+    help="Append what Logist does to FILE, one JSON object per line  [default: $LOGIST_LOG_FILE].",
 )
 @click.option(
     "-v",
@@ -313,7 +313,7 @@ def _begin_to_tell(ctx: click.Context, param: click.Parameter, value: bool) -> N
     is_flag=True,
     expose_value=False,
     callback=_begin_to_tell,
-    help="Say on standard error what is done, and why.",
+    help="Print to standard error what Logist does, and why.",
 )
 @click.option(
     "--plain",

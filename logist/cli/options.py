@@ -198,7 +198,8 @@ def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F
         if read
         else "Reason, recorded in the history."
     )
-    return click.option("--note", metavar="TEXT", required=required, help=text)
+    check = refuse_empty if required else None
+    return click.option("--note", metavar="TEXT", required=required, help=text, callback=check)
 
 
 def quiet_option(command: F) -> F:

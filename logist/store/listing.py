@@ -91,15 +91,21 @@ def find_job_id(jobs_dir: str, text: str) -> str:
 
 def build_not_found_error(jobs_dir: str, job_id: str) -> UsageError:
     """The error for an unknown job, with the ids that look like it. Raises StorageError if the jobs can't be listed."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only this error needs it
-
     fix = "to see all jobs, run: logist job list"
     ids = list_job_ids(jobs_dir)
     if not ids:
         fix = "there are no jobs here: run the command in the directory of the project, or use --jobs-dir"
-    elif len(ids) <= COMPARED and (similar := get_close_matches(job_id, ids, n=3, cutoff=0.7)):
+    elif len(ids) <= COMPARED and (similar := _find_similar(job_id, ids)):
         fix = f"did you mean {', '.join(f'`{each}`' for each in similar)}? {fix}"
     return UsageError(f"job {job_id!r} not found", where=jobs_dir, fix=fix)
+
+
+def _find_similar(job_id: str, ids: list[str]) -> list[str]:
+    """Return the ids that look like this one, whatever their case."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only an error needs it
+
+    folded = {each.lower(): each for each in ids}
+    return [folded[each] for each in get_close_matches(job_id.lower(), folded, n=3, cutoff=0.7)]
 
 
 def list_unpublished(jobs_dir: str) -> frozenset[str]:

@@ -68,13 +68,14 @@ class ProviderWait(NamedTuple):
         return RUN_AGAIN if self.budget.startswith("--") else SHOW_BUDGETS
 
     def describe(self) -> str:
-        """Return what the job waits for: `openai until 10:04, 503`."""
+        """Return what the job waits for: `openai until 10:04, 503`; without the time if it is over."""
         if self.gave_up:
             minutes = round(self.waited / 60)
             return f"{self.provider}, not available for {minutes} min of waiting ({self.reason})"
-        if self.pause >= LONGEST_PAUSE:
+        next_try = self.began + self.pause
+        if self.pause >= LONGEST_PAUSE or next_try < time.time():
             return f"{self.provider}, {self.reason}"
-        return f"{self.provider} until {format_time(self.began + self.pause)}, {self.reason}"
+        return f"{self.provider} until {format_time(next_try)}, {self.reason}"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON for `--json`."""

@@ -57,6 +57,11 @@ def test_an_id_is_made_of_the_title(desk: Desk) -> None:
     assert all(job_id.startswith("rename-foo-to-bar-") for job_id in made)
 
 
+def test_an_id_has_the_letters_of_a_title_without_their_accents(desk: Desk) -> None:
+    created = desk("job", "create", "--prompt", "Füge Größe à la carte hinzu").out
+    assert created.startswith("fuge-grosse-a-la-carte-")
+
+
 def test_the_workspace_starts_from_the_repository_around(desk: Desk) -> None:
     support.git(desk.place, "init", "--quiet")
     (desk.place / "kept.txt").write_text("kept", "utf-8")

@@ -46,6 +46,9 @@ def test_a_draft_without_a_prompt_is_not_activated(desk: Desk) -> None:
 
 def test_reject_wants_a_note_and_sends_it_back(approvable: Desk) -> None:
     assert approvable("job", "reject", "j1").err.startswith("error: Missing option '--note'.")
+    assert approvable("job", "reject", "j1", "--note", " ").err.startswith(
+        "error: Invalid value for '--note': must not be empty"
+    )
     assert approvable("job", "reject", "j1", "--note", "Add a test.").code == 0
     assert status(approvable) == "PENDING"
     assert "Add a test." in approvable("job", "preview", "j1").out

@@ -69,6 +69,7 @@ def test_an_unknown_id_names_similar_ones(jobs: Desk) -> None:
         ran = jobs(*words)
         assert ran.code == 2
         assert "job 'zeat' not found (did you mean `zeta`? to see all jobs, run: logist job list)" in ran.err
+    assert "job 'ZETA' not found (did you mean `zeta`? " in jobs("job", "status", "ZETA").err
 
 
 def test_a_directory_without_jobs_is_likely_the_wrong_one(desk: Desk) -> None:

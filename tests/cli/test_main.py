@@ -59,6 +59,10 @@ def test_a_wrong_word_is_one_line(desk: Desk, args: list[str], message: str) -> 
         (["job", "staus"], "`logist job status`"),
         (["workflow", "lst"], "`logist workflow list`"),
         (["help"], "`logist --help`"),
+        (["hlep"], "`logist --help`"),
+        (["version"], "`logist --version` or `logist verify`"),
+        (["kill"], "`logist cancel`"),
+        (["job", "stop"], "`logist job suspend` or `logist job cancel`"),
         (["job", "help"], "`logist job --help`"),
         (["job", "init"], "`logist init`"),
         (["validate"], "`logist role validate` or `logist workflow validate`"),
@@ -68,6 +72,14 @@ def test_a_mistyped_command_names_the_one_that_was_meant(desk: Desk, args: list[
     ran = desk(*args)
     assert (ran.code, ran.out) == (2, "")
     assert f". Did you mean {meant}? (logist" in ran.err
+
+
+def test_an_unknown_agent_names_the_place_that_chose_it(desk: Desk) -> None:
+    env = {"LOGIST_AGENT": "codx"}
+    assert desk("job", "list", env=env).code == 0
+    desk.create()
+    assert desk("job", "step", "j1", env=env).err.startswith("error: LOGIST_AGENT: unknown agent 'codx'")
+    assert desk("job", "step", "j1", "--agent", "codx").err.startswith("error: --agent: unknown agent 'codx'")
 
 
 def test_a_pasted_comment_is_recognized(desk: Desk) -> None:

@@ -82,6 +82,12 @@ def test_a_person_who_has_started_the_server_need_not_wait(bench: MakeBench) -> 
     assert b.step().wait != waits[-1]
 
 
+def test_a_wait_that_is_over_names_no_time() -> None:
+    wait = ProviderWait("openai", 1, reason="503", began=time.time(), pause=60)
+    assert wait.describe().startswith("openai until ")
+    assert wait._replace(began=wait.began - 61).describe() == "openai, 503"
+
+
 def test_what_may_have_been_charged_is_an_attempt_as_before(bench: MakeBench) -> None:
     with Loopback({"status": 504, "message": "late"}) as server:
         b = impatient(bench(), server.url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -43,8 +44,13 @@ def create_under_free_name(
 
 def create_job_id(spec: JobSpec) -> str:
     """Return words of the title, and a few random characters, so that two jobs never get the same id."""
-    words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or _get_stem(spec.workflow) or "job").lower())
+    title = spec.title or spec.prompt or _get_stem(spec.workflow) or "job"
+    words = re.findall(r"[a-z0-9]+", _remove_accents(title.casefold()))
     return "-".join([*words[:5], secrets.token_hex(3)])[-LONGEST_ID:]
+
+
+def _remove_accents(text: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
 
 
 def _get_stem(workflow: str | None) -> str:

@@ -80,7 +80,9 @@ def open_project(
         environment=environment,
         clock=create_clock(),
         steward=environment.user_name(),
-        agent=_choose_agent(agent or environment.agent_name(), loaded.settings),
+        agent=_choose_agent(
+            agent or environment.agent_name(), loaded.settings, "--agent" if agent else "LOGIST_AGENT"
+        ),
         say=say,
         trust=read_project_trust(environment, directory, loaded, roles),
         stopping=stopping,
@@ -152,7 +154,7 @@ def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
     return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
 
 
-def _choose_agent(chosen: str | None, settings: Settings) -> str:
+def _choose_agent(chosen: str | None, settings: Settings, where: str) -> str:
     """Return the agent to use; the agent of the config is checked when it is used."""
     if not chosen:
         return settings.agent
@@ -162,5 +164,5 @@ def _choose_agent(chosen: str | None, settings: Settings) -> str:
         known = finding.list_program_names(settings.agents)
         if chosen not in known:
             fix = f"use model, litellm, scripted:PATH, or a program: {', '.join(known)}"
-            raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix=fix)
+            raise UsageError(f"unknown agent {chosen!r}", where=where, fix=fix)
     return chosen

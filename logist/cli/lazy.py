@@ -86,10 +86,12 @@ class LazyGroup(click.Group):
 
         options = {"help": "--help"} if ctx.parent else {"help": "--help", "version": "--version"}
         names = [*self.entries, *self.shortcuts]
-        near = [each for each in SYNONYMS.get(name.lower(), ()) if each in names] or [
-            options.get(each, each) for each in get_close_matches(name.lower(), [*names, *options], n=2)
+        word = name.lower()
+        near = [each for each in SYNONYMS.get(word, ()) if each in names]
+        near = near or ([word] if word in options else get_close_matches(word, [*names, *options], n=2))
+        meant = _find_elsewhere(ctx, name) or [
+            f"{ctx.command_path} {options.get(each, each)}" for each in near
         ]
-        meant = _find_elsewhere(ctx, name) or [f"{ctx.command_path} {each}" for each in near]
         return f" Did you mean {' or '.join(f'`{each}`' for each in meant)}?" if meant else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -60,7 +60,7 @@ def test_a_wrong_word_is_one_line(desk: Desk, args: list[str], message: str) -> 
         (["workflow", "lst"], "`logist workflow list`"),
         (["help"], "`logist --help`"),
         (["hlep"], "`logist --help`"),
-        (["version"], "`logist --version` or `logist verify`"),
+        (["version"], "`logist --version`"),
         (["kill"], "`logist cancel`"),
         (["job", "stop"], "`logist job suspend` or `logist job cancel`"),
         (["job", "help"], "`logist job --help`"),

@@ -214,7 +214,7 @@ class TestMeasuring:
             env=support.process_environment(),
             capture_output=True,
             text=True,
-            timeout=support.CRASHED,
+            timeout=5 * support.CRASHED,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -436,13 +436,15 @@ def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) 
 
 @pytest.mark.deep
 def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench) -> None:
-    with Loopback({"text": command(summary="Mine."), "delay": 4}) as server:
+    gate = threading.Event()
+    with Loopback({"text": command(summary="Mine."), "gate": gate}) as server:
         b = paid(bench(), server.url)
         b.create()
         leave_at_work(b, server)
         shutil.copytree(b.folder(), b.folder("copy"))
         assert b.project.open_job("copy").find_lock_holder() is None
         record_decision(b.project, "copy", Kind.CANCEL, ends_agent=True)
+        gate.set()
         last = b.step().state.last
         assert last is not None
         assert last.summary == "Mine."

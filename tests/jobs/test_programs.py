@@ -129,19 +129,19 @@ def test_a_program_that_claims_what_it_did_not_do(bench: MakeBench) -> None:
 
 @pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
-    ("body", "kind", "code"),
+    ("body", "seconds", "kind", "code"),
     [
-        ("sys.exit('connection refused')", ErrorKind.REFUSED, 6),
-        ("sys.exit('401 unauthorized: invalid api key')", ErrorKind.AUTH, 6),
-        ("sys.exit('429 too many requests')", ErrorKind.TRANSIENT, 6),
-        ("sys.exit('error: unknown option --model')", ErrorKind.BAD_REQUEST, 6),
-        ("os.kill(os.getpid(), 9)", ErrorKind.TRANSIENT, 6),
-        ("time.sleep(300)", ErrorKind.TIMEOUT, 6),
+        ("sys.exit('connection refused')", 60, ErrorKind.REFUSED, 6),
+        ("sys.exit('401 unauthorized: invalid api key')", 60, ErrorKind.AUTH, 6),
+        ("sys.exit('429 too many requests')", 60, ErrorKind.TRANSIENT, 6),
+        ("sys.exit('error: unknown option --model')", 60, ErrorKind.BAD_REQUEST, 6),
+        ("os.kill(os.getpid(), 9)", 60, ErrorKind.TRANSIENT, 6),
+        ("time.sleep(300)", 2, ErrorKind.TIMEOUT, 6),
     ],
 )
-def test_how_a_program_fails(bench: MakeBench, body: str, kind: ErrorKind, code: int) -> None:
+def test_how_a_program_fails(bench: MakeBench, body: str, seconds: int, kind: ErrorKind, code: int) -> None:
     b = made(bench, body)
-    b.change(settings=b.project.settings.model_copy(update={"agent_timeout_minutes": 2 / 60}))
+    b.change(settings=b.project.settings.model_copy(update={"agent_timeout_minutes": seconds / 60}))
     result = b.step()
     error = b.history()[-1].response.error
     assert error is not None

@@ -22,6 +22,8 @@ from tests.jobs.test_paid import KEY, configured, paid, step_as_process, waiting
 from tests.loopback import Loopback
 
 USAGE = {"input": 100, "output": 10}
+LONG = f"sleep 301.{os.getpid()}"
+"""A command that no other process of this machine has, not even another run of the tests."""
 
 
 def call(name: str, **arguments: object) -> Json:
@@ -344,7 +346,7 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
 def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) -> None:
     steps = [
         *(turn(call("create_file", path=f"{number}.txt", content="x")) for number in range(7)),
-        turn(call("execute_command", command="touch started; sleep 301")),
+        turn(call("execute_command", command=f"touch started; {LONG}")),
         END,
     ]
     with Loopback(*steps) as server:
@@ -367,12 +369,12 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
     assert last["role"] == "tool"
     assert "may be done, partly done or not done" in last["content"]
     assert b.history()[-1].usage.input_tokens == 900
-    assert not [line for line in processes() if "sleep 301" in line]
+    assert not [line for line in processes() if LONG in line]
 
 
 @pytest.mark.deep
 def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
-    steps = [turn(call("execute_command", command="touch started; sleep 302")), END]
+    steps = [turn(call("execute_command", command=f"touch started; {LONG}")), END]
     with Loopback(*steps) as server:
         b = paid(bench(), server.url)
         b.create()
@@ -386,7 +388,7 @@ def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
     assert kinds == [Kind.CREATE, Kind.RECOVER, Kind.CANCEL]
     assert b.history()[1].usage.input_tokens == 100
     assert not (workspace / "started").exists()
-    assert not [line for line in processes() if "sleep 302" in line]
+    assert not [line for line in processes() if LONG in line]
 
 
 def step_as_process_of(b: Bench, server: Loopback) -> subprocess.Popen[bytes]:

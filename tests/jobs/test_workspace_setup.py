@@ -163,15 +163,15 @@ def test_a_failure_stops_the_job_before_anybody_is_asked(bench: MakeBench, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("commands", "why"),
+    ("commands", "minutes", "why"),
     [
-        ((("no-such-program", "a"),), "no-such-program a: not run: no-such-program: program not found"),
-        (("sleep 60",), "sleep 60: timed out: the setup took longer than 0.3 seconds"),
-        (("kill -SEGV $$",), "killed by signal 11"),
+        ((("no-such-program", "a"),), 2, "no-such-program a: not run: no-such-program: program not found"),
+        (("sleep 60",), 0.005, "sleep 60: timed out: the setup took longer than 0.3 seconds"),
+        (("kill -SEGV $$",), 2, "killed by signal 11"),
     ],
 )
-def test_why_it_failed(bench: MakeBench, tmp_path: Path, commands: Any, why: str) -> None:
-    site = Site(bench, tmp_path, [WORK], timeout_minutes=0.005)
+def test_why_it_failed(bench: MakeBench, tmp_path: Path, commands: Any, minutes: float, why: str) -> None:
+    site = Site(bench, tmp_path, [WORK], timeout_minutes=minutes)
     site.set(commands=commands)
     with pytest.raises(SetupFailed) as raised:
         site.create().step()

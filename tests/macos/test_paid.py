@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import support
 from tests.cli.desk import command
 from tests.loopback import Loopback
 from tests.macos.mac import Mac
@@ -32,7 +34,7 @@ def model(mac: Mac, *answers: dict[str, Any]) -> Iterator[Loopback]:
 
 
 def wait_for(is_true: Callable[[], object]) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + support.CRASHED
     while not is_true():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -74,11 +76,13 @@ def test_a_model_works_on_files(mac: Mac) -> None:
 
 
 def test_a_command_that_is_killed_during_a_call_loses_and_repeats_nothing(mac: Mac) -> None:
-    with model(mac, {"text": command(summary="Late."), "delay": 1.5}, {"text": command()}) as server:
+    gate = threading.Event()
+    with model(mac, {"text": command(summary="Late."), "gate": gate}, {"text": command()}) as server:
         killed = mac.start("job", "step", "--job", "j1")
         wait_for(lambda: server.requests)
         killed.kill()
         killed.wait()
+        gate.set()
         done = mac.run("job", "step", "--job", "j1")
         assert done.code == 0, done
         assert len(server.requests) == 1
@@ -117,12 +121,14 @@ def test_a_steward_cancels_while_an_agent_works(mac: Mac) -> None:
 
 
 def test_two_commands_on_one_job(mac: Mac) -> None:
-    with model(mac, {"text": command(), "delay": 2}, {"text": command()}) as server:
+    gate = threading.Event()
+    with model(mac, {"text": command(), "gate": gate}, {"text": command()}) as server:
         stepping = mac.start("job", "step", "--job", "j1")
         wait_for(lambda: server.requests)
         busy = mac.run("job", "cancel", "j1", "--note", "No.")
         assert busy.code == 8, busy
         assert f"job step (pid {stepping.pid}" in busy.err
+        gate.set()
         assert stepping.wait(60) == 0
         assert len(server.requests) == 1
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -168,7 +169,10 @@ def test_beside_the_workspace_there_is_nothing(bench: Bench) -> None:
 
 @every
 def test_what_it_left_is_ended_and_counted(bench: Bench) -> None:
-    bench("sleep 1000 & setsid sleep 1000 & setsid sh -c 'sleep 1000 & exec sleep 1000' & sleep 0.3; exit 5")
+    bench(
+        "sleep 1000 & setsid sleep 1000 & setsid sh -c 'sleep 1000 & touch left; exec sleep 1000' &"
+        " until [ -e left ]; do sleep 0.05; done; exit 5"
+    )
     assert bench.end == (5, None, "exited")
     assert bench.ended is not None
     assert bench.ended.strays == 4
@@ -328,9 +332,20 @@ def test_a_launcher_that_is_never_ready_is_given_up(bench: Bench, monkeypatch: p
 
 @pytest.mark.deep_beyond(1)
 @every
-def test_at_the_deadline_it_is_asked_first(bench: Bench) -> None:
-    out, _ = bench("trap 'echo bye; exit 7' TERM; while :; do sleep 0.05; done", deadline=0.3)
+def test_at_the_deadline_it_is_asked_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_time_pass_once(bench.workspace / "ready", monkeypatch)
+    script = "trap 'echo bye; exit 7' TERM; touch ready; while :; do sleep 0.05; done"
+    out, _ = bench(script, deadline=1000)
     assert (out, *bench.end) == ("bye\n", 7, None, "timeout")
+
+
+def let_time_pass_once(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a day pass as soon as the file exists, however long the program takes until then."""
+
+    def tell_time() -> float:
+        return time.monotonic() + 86_400 * ready.exists()
+
+    monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=tell_time, sleep=time.sleep))
 
 
 @pytest.mark.deep

@@ -485,7 +485,7 @@ def test_a_server_that_stalls_ends_with_the_time_of_the_step(tmp_path: Path) -> 
     for number, answer in enumerate(answers):
         directory = tmp_path / str(number)
         directory.mkdir()
-        with RawServer(answer) as server, open_gate(server.url, directory, seconds=0.5) as bench:
+        with RawServer(answer) as server, open_gate(server.url, directory, seconds=2) as bench:
             try:
                 got = bench.ask("chat", stream=True)
                 assert got.status == 504
@@ -504,7 +504,7 @@ def test_a_server_that_trickles_ends_with_the_time_of_the_step(tmp_path: Path) -
             yield b": wait\n\n"
             yield 0.01
 
-    with RawServer(answer) as server, open_gate(server.url, tmp_path, seconds=0.5) as bench:
+    with RawServer(answer) as server, open_gate(server.url, tmp_path, seconds=2) as bench:
         with pytest.raises(http.client.IncompleteRead):
             bench.ask("chat", stream=True)
         assert describe_failure(bench.recorder.wait_for_end()) == (ErrorKind.TIMEOUT, True)

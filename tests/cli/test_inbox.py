@@ -148,7 +148,9 @@ def test_every_kind_of_stuck_is_listed(desk: Desk, kind: str) -> None:
     verbs = ("resubmit", "merge", "update")
     assert row["command"].startswith(tuple(f"logist job {verb} --job stuck" for verb in verbs))
     assert ", or" not in row["command"]
-    assert rows(desk, "--kind", "stuck") == [row]
+    assert [each["job"] for each in rows(desk, "--kind", "stuck")] == [
+        "stuck"
+    ]  # not its age: a second may pass
     assert rows(desk, "--kind", "halted") == []
 
 

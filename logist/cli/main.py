@@ -461,10 +461,12 @@ def _list_option_words(args: list[str]) -> list[str]:
 
 def _make_usage_error(error: click.UsageError, args: Sequence[str] = ()) -> UsageError:
     command = error.ctx.command_path if error.ctx else " ".join(("logist", *_find_command_words(args)))
+    # click puts each of the possible values on a line, after a tab.
+    message = " ".join(line.strip() for line in error.format_message().splitlines())
     if "#" in args:  # pasted from a page; zsh has no comments at a prompt
         fix = "zsh passes comments on: leave out # and what follows it, or run: setopt interactive_comments"
-        return UsageError(error.format_message(), fix=fix)
-    return UsageError(error.format_message(), fix=f"{command} --help")
+        return UsageError(message, fix=fix)
+    return UsageError(message, fix=f"{command} --help")
 
 
 def _find_command_words(args: Sequence[str]) -> Iterator[str]:

@@ -20,9 +20,10 @@ KEY = "dummy-key-for-tests-0001"
 
 @pytest.fixture
 def folder(desk: Desk) -> Desk:
-    """A directory without a project."""
+    """An empty directory."""
     desk.jobs.rmdir()
     desk.home.rmdir()
+    (desk.place / "answers.json").unlink()
     return desk
 
 

@@ -40,6 +40,7 @@ def test_a_group_alone_shows_its_help_and_exits_2(desk: Desk, args: list[str]) -
         (["job", "list", "--foo"], "error: No such option '--foo'."),
         (["job", "status", "a", "b"], "error: Got unexpected extra argument (b)"),
         (["job", "step", "--wait", "-1"], "error: Invalid value for '--wait'"),
+        (["completion"], "error: Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish (logist"),
     ],
 )
 def test_a_wrong_word_is_one_line(desk: Desk, args: list[str], message: str) -> None:

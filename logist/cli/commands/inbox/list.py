@@ -73,11 +73,12 @@ def inbox(
     """List everything that waits for you.
 
     That is: STUCK jobs, approvals, manual steps, jobs at a limit, jobs that gave up waiting for their provider, jobs
-    whose budget is used up, and damaged jobs. What blocks most other jobs comes first, then what has waited longest. With -i, go through them one
-    by one on a terminal: see the question, the answer, failed checks and changed files, and decide.
+    whose budget is used up, jobs that can't begin because of another one, and damaged jobs. What blocks most other jobs
+    comes first, then what has waited longest. With -i, go through them one by one on a terminal: see the question, the
+    answer, failed checks and changed files, and decide.
 
     Kinds: question, agent, attempts, permission, in_doubt, no_branch, share, conflict, merge (all STUCK); approval,
-    plan, manual; cost, time, iterations (limits); provider, budget, damaged.
+    plan, manual; cost, time, iterations (limits); provider, budget, predecessor, damaged.
 
     In a pipe, the columns are separated by tabs: job, kind, age, number of blocked jobs, cost, number of changed
     files, the next command, the question or reason; with --all, the project comes first. The exit code is 0 if nothing

@@ -98,6 +98,13 @@ class TestTheFile:
         last = desk("config", "unset", key, env=user)
         assert last.out.splitlines()[0].endswith(f" -> {default}")
 
+    def test_turning_off_the_review_keeps_its_checks(self, desk: Desk, user: dict[str, str]) -> None:
+        desk("config", "set", "review.checks.tests.command", "pytest", env=user)
+        off = desk("config", "set", "review", "false", env=user)
+        assert off.out.startswith("review.enabled: true (default) -> false\n")
+        assert desk("config", "set", "review", "true", env=user).code == 0
+        assert "review.checks.tests.command\tpytest\t" in desk("config", "show", env=user).out
+
     def test_what_the_users_config_sets_in_a_section_still_applies(
         self, desk: Desk, user: dict[str, str]
     ) -> None:

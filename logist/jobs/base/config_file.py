@@ -113,6 +113,7 @@ def _lock_config(file: ConfigFile) -> Iterator[None]:
 def _apply_change(file: ConfigFile, key: str, value: Any, *, write: bool) -> ConfigChange:
     text, mode = _read_file(file)
     old = documents.parse_document(text, str(file.path))
+    key = _spell_out_switch(old.data, key, value)
     path = _resolve_key_path(old.data, key, value)
     edited = documents.edit_text(text, str(file.path), {path: value})
     new = documents.parse_document(edited, str(file.path))
@@ -151,6 +152,12 @@ def _read_file(file: ConfigFile) -> tuple[str, int]:
         raise InvalidFile(
             what, where=str(file.path), fix="move it away and run the command again" if is_irregular else fix
         ) from error
+
+
+def _spell_out_switch(data: dict[str, Any], key: str, value: Any) -> str:
+    """Return `review.enabled` for `review` if the file has other settings of it: `review: false` would remove them."""
+    has_settings = key == "review" and isinstance(value, bool) and isinstance(data.get(key), dict)
+    return "review.enabled" if has_settings else key
 
 
 def _resolve_key_path(data: dict[str, Any], key: str, value: Any) -> FieldPath:

@@ -368,6 +368,15 @@ class TestProcesses:
         assert (": 9 " in text(desk), "max_attempts: 4" in text(desk)) == (True, True)
 
 
+def test_a_model_of_an_unknown_provider_is_set_with_a_warning_unless_litellm_calls_it(desk: Desk) -> None:
+    assert desk("config", "set", "model", "opena/gpt-5").err == (
+        "warning: unknown provider of the model `opena/gpt-5` "
+        "(add it to `providers` in your user config with its base_url, or to `models`)\n"
+    )
+    desk("config", "set", "agent", "litellm")
+    assert desk("config", "set", "model", "opena/gpt-5-mini").err == ""
+
+
 @pytest.mark.parametrize(
     ("key", "unknown", "advice", "known"),
     [

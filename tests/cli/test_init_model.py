@@ -85,6 +85,17 @@ def test_a_terminal_asks_for_provider_and_model(desk: Desk, place: Path) -> None
     assert "Provider:" not in terminal.seen
 
 
+def test_a_provider_may_be_entered_with_its_model(desk: Desk, place: Path) -> None:
+    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
+        terminal.wait_for("Provider:")
+        terminal.type(b"nobody/qwen3\n")
+        terminal.wait_for("unknown provider `nobody`")
+        terminal.type(b"Ollama/qwen3\n")
+        assert terminal.wait() == 0
+    assert "Model of" not in terminal.seen
+    assert config(place).endswith("model: ollama/qwen3\n")
+
+
 def test_no_answer_decides_later(desk: Desk, place: Path) -> None:
     with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
         terminal.wait_for("Provider:")

@@ -7,13 +7,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from logist.agents.programs import finding
-from logist.agents.protocol import MODEL, MODEL_AGENTS
+from logist.agents.protocol import LITELLM, MODEL, MODEL_AGENTS
 from logist.cli import context
 from logist.cli.show.output import Diagnostic
 from logist.config.environment import Environment
 from logist.config.providers import find_provider
 from logist.config.sections import THIS_MACHINE
-from logist.config.settings import Settings, advise_about_price, load_settings, resolve_model
+from logist.config.settings import (
+    Settings,
+    advise_about_price,
+    has_known_address,
+    load_settings,
+    resolve_model,
+)
 from logist.core.model import Model, Phase, Provider
 from logist.core.money import money
 from logist.core.step.model_choice import ChosenModel
@@ -26,6 +32,7 @@ from logist.roles import LoadedRole, Roles
 
 NAMED = 3
 """The maximum number of roles that a line names."""
+ADD_PROVIDER = "add it to `providers` in your user config with its base_url, or to `models`"
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,9 @@ def warn_unknown_name(
     try:
         if key != "agent":
             resolve_model(settings, value)
+            if not has_known_address(settings, value) and settings.agent != LITELLM:
+                message = f"unknown provider of the model `{value}`"
+                return (Diagnostic("warning", "unknown_name", message, where, ADD_PROVIDER),)
         elif value not in MODEL_AGENTS and not value.startswith(SCRIPTED):
             finding.load_program(value, settings.agents)
     except InvalidFile as error:

@@ -67,14 +67,14 @@ def _can_ask(environment: Environment) -> bool:
 
 def _require_model(settings: Settings, name: str) -> None:
     """Raise InvalidFile or UsageError if no step could use the model."""
+    from logist.cli.checkup.model_checks import ADD_PROVIDER
     from logist.config.settings import has_known_address, resolve_model
     from logist.jobs.base.model_choice import require_client
 
     model = resolve_model(settings, name)
     require_client(settings, model, settings.agent)
     if not has_known_address(settings, name):
-        fix = "add it to `providers` in your user config with its base_url, or to `models`"
-        raise UsageError(f"unknown provider of the model `{name}`", where="--model", fix=fix)
+        raise UsageError(f"unknown provider of the model `{name}`", where="--model", fix=ADD_PROVIDER)
 
 
 def _write_model(environment: Environment, home: Path, model: str) -> str:
@@ -144,23 +144,25 @@ def _ask_for_model(environment: Environment, settings: Settings) -> str | None:
         state = "no key needed" if not key else f"{key} is {'set' if environment.get_key(key) else 'not set'}"
         render.print_message_lines(f"  {name:<12} {state}")
     while answer := render.ask_for_text("Provider"):
-        provider = next((name for name in providers if name.lower() == answer.lower()), None)
+        wanted, _, name = answer.partition("/")  # other places ask for PROVIDER/MODEL
+        provider = next((each for each in providers if each.lower() == wanted.lower()), None)
         if provider:
             break
         render.print_message_lines(
-            f"unknown provider `{answer}`: enter one of the names above, or nothing to decide later"
+            f"unknown provider `{wanted}`: enter one of the names above, or nothing to decide later"
         )
     else:
         return None
     known = list(PRICE_LISTS[provider].models) if provider in PRICE_LISTS else []
-    if known:
+    if known and not name:
         render.print_message_lines(f"For example: {', '.join(known[:ASKED])}")
-    while name := render.ask_for_text(f"Model of {provider}"):
+    while name := name or render.ask_for_text(f"Model of {provider}"):
         model = name if name.startswith(f"{provider}/") else f"{provider}/{name}"
         try:
             _require_model(settings, model)
         except LogistError as error:
             render.print_message_lines(f"{error.message} ({error.fix})")
+            name = ""
         else:
             return model
     return None

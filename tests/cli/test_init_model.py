@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -68,9 +70,16 @@ def test_an_unknown_model_creates_nothing(desk: Desk, place: Path, model: str, m
     assert not (place / ".logist").exists()
 
 
-def test_a_terminal_asks_for_provider_and_model(desk: Desk, place: Path) -> None:
+@contextmanager
+def asked(desk: Desk) -> Iterator[Terminal]:
+    """A person whom `logist init` has just asked for a provider."""
     with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
         terminal.wait_for("Provider:")
+        yield terminal
+
+
+def test_a_terminal_asks_for_provider_and_model(desk: Desk, place: Path) -> None:
+    with asked(desk) as terminal:
         terminal.type(b"nobody\n")
         terminal.wait_for("unknown provider `nobody`")
         terminal.type(b"OpenAI\n")
@@ -86,8 +95,7 @@ def test_a_terminal_asks_for_provider_and_model(desk: Desk, place: Path) -> None
 
 
 def test_a_provider_may_be_entered_with_its_model(desk: Desk, place: Path) -> None:
-    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
-        terminal.wait_for("Provider:")
+    with asked(desk) as terminal:
         terminal.type(b"nobody/qwen3\n")
         terminal.wait_for("unknown provider `nobody`")
         terminal.type(b"Ollama/qwen3\n")
@@ -97,8 +105,7 @@ def test_a_provider_may_be_entered_with_its_model(desk: Desk, place: Path) -> No
 
 
 def test_no_answer_decides_later(desk: Desk, place: Path) -> None:
-    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
-        terminal.wait_for("Provider:")
+    with asked(desk) as terminal:
         terminal.type(b"\n")
         assert terminal.wait() == 0
     assert "\nmodel:" not in config(place)
@@ -106,22 +113,21 @@ def test_no_answer_decides_later(desk: Desk, place: Path) -> None:
 
 @pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["Ctrl-C", "Ctrl-D"])
 def test_stopped_at_the_question_nothing_is_created(desk: Desk, place: Path, key: bytes) -> None:
-    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
-        terminal.wait_for("Provider:")
+    with asked(desk) as terminal:
         terminal.type(key)
         assert terminal.wait() == 130
     assert "\nerror: stopped" in terminal.seen.replace("\r\n", "\n")
     assert not (place / ".logist").exists()
-    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
-        terminal.wait_for("Provider:")
+    with asked(desk):
+        pass
 
 
 def test_the_settings_of_a_project_above_decide_nothing(desk: Desk, place: Path) -> None:
     assert desk("init", "--model", "ollama/llama3").code == 0
     (place / "below").mkdir()
     desk.place = place / "below"
-    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
-        terminal.wait_for("Provider:")
+    with asked(desk):
+        pass
 
 
 def test_without_a_terminal_nothing_is_asked(place: Path) -> None:

@@ -160,7 +160,7 @@ def test_kills_at_any_moment_of_parallel_requests(bench: MakeBench, seed: int) -
         answered = book.spent.microcents // COST
         assert answered <= len(server.requests)
         assert entry.usage.calls >= answered
-    # What a killed process had sent may arrive after the step, so requests are told apart by their words, and not counted.
+    # The last request of a killed process may arrive after the step: so the texts of requests are compared, not their number.
     words = [request.body["messages"][-1]["content"] for request in server.requests]
     assert len(set(words)) == len(words), "a request was sent again without a decision"
     assert set(words) <= {str(number) for number in range(12)}

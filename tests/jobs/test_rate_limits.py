@@ -52,7 +52,7 @@ def take_permit(b: Bench, server: Loopback) -> Permit:
 
 
 class Crowded(Loopback):
-    """Answers nobody before as many calls are at work as the limit allows."""
+    """Holds all answers back until as many calls are at work as the limit allows."""
 
     def __init__(self, most: int, *steps: Json) -> None:
         super().__init__(*steps)

@@ -23,7 +23,7 @@ from logist.config.settings import (
 from logist.core.model import Model, Phase, Provider
 from logist.core.money import money
 from logist.core.step.model_choice import ChosenModel
-from logist.errors import InvalidFile, LogistError
+from logist.errors import InvalidFile, LogistError, UsageError
 from logist.jobs.base import model_choice
 from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor.checks import Finding, invalid, warning
@@ -32,7 +32,6 @@ from logist.roles import LoadedRole, Roles
 
 NAMED = 3
 """The maximum number of roles that a line names."""
-ADD_PROVIDER = "add it to `providers` in your user config with its base_url, or to `models`"
 
 
 @dataclass(frozen=True)
@@ -77,10 +76,17 @@ def describe_unusable_model(
     return None
 
 
+def require_known_provider(settings: Settings, name: str, where: str | None = None) -> None:
+    """Raise UsageError if neither the config nor Logist knows where the model is called."""
+    if not has_known_address(settings, name):
+        fix = "add it to `providers` in your user config with its base_url, or to `models`"
+        raise UsageError(f"unknown provider of the model `{name}`", where=where, fix=fix)
+
+
 def warn_unknown_name(
     environment: Environment, key: str, value: Any, where: str | None = None
 ) -> tuple[Diagnostic, ...]:
-    """Return a warning if a value of the config or of a role names an agent or a model that no step here could use."""
+    """Return a warning if a value of the config or of a role names an agent, a model or a provider that nobody here knows."""
     if key not in ("agent", "model", "llm_model") or not isinstance(value, str):
         return ()
     try:
@@ -90,12 +96,11 @@ def warn_unknown_name(
     try:
         if key != "agent":
             resolve_model(settings, value)
-            if not has_known_address(settings, value) and settings.agent != LITELLM:
-                message = f"unknown provider of the model `{value}`"
-                return (Diagnostic("warning", "unknown_name", message, where, ADD_PROVIDER),)
+            if settings.agent != LITELLM:  # it knows many more
+                require_known_provider(settings, value)
         elif value not in MODEL_AGENTS and not value.startswith(SCRIPTED):
             finding.load_program(value, settings.agents)
-    except InvalidFile as error:
+    except (InvalidFile, UsageError) as error:
         return (Diagnostic("warning", "unknown_name", error.message, where, error.fix),)
     return ()
 

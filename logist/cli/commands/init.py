@@ -14,7 +14,6 @@ from logist.cli.options import json_option, model_option
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output, make_warnings
 from logist.config.environment import PROJECT_DIRECTORY, Environment, find_coven_directory
-from logist.errors import UsageError
 from logist.store import require_local
 
 if TYPE_CHECKING:
@@ -67,14 +66,13 @@ def _can_ask(environment: Environment) -> bool:
 
 def _require_model(settings: Settings, name: str) -> None:
     """Raise InvalidFile or UsageError if no step could use the model."""
-    from logist.cli.checkup.model_checks import ADD_PROVIDER
-    from logist.config.settings import has_known_address, resolve_model
+    from logist.cli.checkup.model_checks import require_known_provider
+    from logist.config.settings import resolve_model
     from logist.jobs.base.model_choice import require_client
 
     model = resolve_model(settings, name)
     require_client(settings, model, settings.agent)
-    if not has_known_address(settings, name):
-        raise UsageError(f"unknown provider of the model `{name}`", where="--model", fix=ADD_PROVIDER)
+    require_known_provider(settings, name, "--model")
 
 
 def _write_model(environment: Environment, home: Path, model: str) -> str:

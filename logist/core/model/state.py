@@ -63,7 +63,7 @@ class Spawned(Recorded):
 
 
 class StepStart(Sparse):
-    """What a step began with. Recorded when the step gives an output of its own, which replaces it."""
+    """The outputs that a step began with, recorded when its own output replaces them."""
 
     output_of: str | None = None
     """The step whose output was the last one; None for the first step."""

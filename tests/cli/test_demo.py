@@ -67,13 +67,13 @@ def stop_a_child(demo: subprocess.Popen[str]) -> int:
     while True:
         assert demo.poll() is None
         for child in processes.list_children(demo.pid):
-            with suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+            with suppress(ProcessLookupError):  # it has ended
                 if os.getsid(child) != child:
                     continue  # it is about to leave the session of the demo, and Ctrl-C would still reach it
                 os.kill(child, signal.SIGSTOP)
-                while (state := Path(f"/proc/{child}/stat").read_text().rpartition(") ")[2][0]) not in "TZX":
+                while (found := processes.read_process(child)) and found.state not in "TZX":
                     time.sleep(0.01)
-                if state == "T":
+                if found and found.state == "T":
                     return child
 
 

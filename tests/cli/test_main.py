@@ -14,6 +14,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist import __version__
+from logist.agents.sandbox import processes
 from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW, _translate_broken_pipes
 from tests import support
 from tests.cli.desk import Desk, answer
@@ -497,7 +498,7 @@ def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> Non
     )
     writer = os.open(tmp_path / "answer", os.O_WRONLY)  # opens when the command has
     # Only a read that waits is ended by a signal: one that is about to begin would wait for what is never written.
-    while Path(f"/proc/{waiting.pid}/stat").read_text("utf-8").rpartition(") ")[2][0] != "S":
+    while (found := processes.read_process(waiting.pid)) is None or found.state != "S":
         assert waiting.poll() is None
     waiting.send_signal(number)
     out, _ = waiting.communicate()
